@@ -1,7 +1,25 @@
-// The page of consent.html. Addresses: ?collector=https://...&name=ann, a token in the fragment (#token=...), which no
-// server sees. Without a collector the page's own origin is asked.
+// The page of consent.html. Addresses: ?collector=https://...&name=ann, a token and the coordinator's fingerprint in the
+// fragment (#token=...&coordinator=...), which no server sees. Without a collector the page's own origin is asked.
+//
+// Whose run it is is never taken from the collector alone: the coordinator's key stands in this page (its meta element),
+// was confirmed on this device before, or the person confirms the fingerprint that came with the invitation.
 
-import { browserStore, Client, Device, describe, odds, PrivpacError, published, readCsv, sent, submit, told } from "./src/index.js";
+import {
+  browserStore,
+  Client,
+  Device,
+  describe,
+  fingerprint,
+  ManifestError,
+  odds,
+  ParameterError,
+  PrivpacError,
+  published,
+  readCsv,
+  sent,
+  submit,
+  told,
+} from "./src/index.js";
 
 const at = (id) => document.getElementById(id);
 const show = (id, visible = true) => (at(id).hidden = !visible);
@@ -12,8 +30,10 @@ const query = new URLSearchParams(location.search);
 const collector = query.get("collector") ?? location.origin;
 const store = browserStore();
 let [client, device, records] = [null, null, null];
-let token = new URLSearchParams(location.hash.slice(1)).get("token");
-if (token) history.replaceState(null, "", location.pathname + location.search);
+const secret = new URLSearchParams(location.hash.slice(1));
+let token = secret.get("token");
+if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+const SECTIONS = ["asks", "mine", "budget", "tells", "decide"];
 
 /** Errors of ours are words for people; of others only that there was one. */
 function trouble(error) {
@@ -56,7 +76,8 @@ const MODELS = {
 
 function asked({ manifest }) {
   const entries = {
-    Asks: collector,
+    "Signed by": fingerprint(manifest.coordinator),
+    "Collected by": collector,
     "Wants to know": `when “${manifest.label}” is 1, from ${manifest.columns.map((column) => `“${column.name}”`).join(", ")}`,
     "As a rule": RULES[manifest.rule],
     "How it protects": MODELS[manifest.protocol],
@@ -102,7 +123,7 @@ function reveals({ manifest }) {
 }
 
 async function budget() {
-  device = (await store.owner()) === null ? null : await Device.open(store);
+  device = await Device.find(store);
   show("newcomer", device === null);
   show("slacks", client.manifest.delta.top > 0n);
   show("known", device !== null);
@@ -133,7 +154,8 @@ function ready(kept = false) {
 at("make").onclick = guarded(async () => {
   const accepts = client.manifest.protocol === "central" ? ["local", "shuffle", "central"] : ["local", "shuffle"];
   const delta = at("slacks").hidden ? "0" : at("slack").value.trim();
-  await Device.create(store, { person: at("person").value.trim(), epsilon: at("total").value.trim(), delta, accepts });
+  const coordinators = [client.manifest.coordinator];
+  await Device.create(store, { person: at("person").value.trim(), epsilon: at("total").value.trim(), delta, accepts, coordinators });
   await budget();
 });
 
@@ -177,18 +199,55 @@ at("send").onclick = guarded(async () => {
 });
 
 at("leave").onclick = () => {
-  for (const id of ["asks", "mine", "budget", "tells", "decide"]) show(id, false);
+  for (const id of SECTIONS) show(id, false);
   say("trouble", "You do not take part. Nothing was sent, and nothing was charged by leaving.");
   show("trouble");
 };
 
-await guarded(async () => {
-  client = new Client(await published(collector));
+/** What is asked, once it is known whose run it is. */
+async function ask() {
+  show("whose", false);
   asked(client);
   reveals(client);
-  for (const id of ["asks", "mine", "budget", "tells", "decide"]) show(id);
+  for (const id of SECTIONS) show(id);
   show("tokened", !token);
   at("person").value = query.get("name") ?? "";
+  const own = await Device.find(store);
+  if (own && !own.coordinators.some((key) => fingerprint(key) === fingerprint(client.manifest.coordinator)))
+    await own.trust(client.manifest.coordinator);
   await budget();
+}
+
+const digits = (text) => text.toLowerCase().replace(/[\s-]/g, "");
+
+at("confirm").onclick = guarded(async () => {
+  const mark = digits(at("mark").value);
+  if (!/^[0-9a-f]{32}$/.test(mark))
+    throw new ParameterError("A fingerprint has 32 letters and digits (0 to 9, a to f), in eight groups of four.");
+  if (mark !== digits(fingerprint(client.manifest.coordinator)))
+    throw new ManifestError(
+      "This run was not signed by those who invited you: somebody in between may have changed it. Do not take part; ask the " +
+        "people who invited you. Nothing was sent.",
+    );
+  await ask();
+});
+
+await guarded(async () => {
+  client = new Client(await published(collector));
+  const { coordinator } = client.manifest;
+  if (coordinator === null)
+    throw new ManifestError(
+      "This run is not signed, so anyone in between could have changed it. Ask the people who invited you. Nothing was sent.",
+    );
+  const vouched = document.querySelector("meta[name=privpac-coordinator]")?.content;
+  if (vouched && vouched !== hexOf(coordinator))
+    throw new ManifestError(
+      "This run was not signed by those who serve this page: somebody in between may have changed it. Nothing was sent.",
+    );
+  const own = await Device.find(store);
+  if (vouched || own?.coordinators.some((key) => hexOf(key) === hexOf(coordinator))) return ask();
+  at("mark").value = digits(secret.get("coordinator") ?? "").replace(/(.{4})(?=.)/g, "$1 ");
+  show("linked", Boolean(secret.get("coordinator")));
+  show("whose");
 })();
 document.documentElement.dataset.ready = "yes";

@@ -1,6 +1,6 @@
 """Takes part in a privpac protocol from a device: the standard library and ``cryptography``, nothing else.
 
-    privpac-client device STORE --person ann --epsilon 1
+    privpac-client device STORE --person ann --epsilon 1 --coordinator-key coordinator.pub
     privpac-client send run.json mine.csv message.bin --store STORE
 
 The modules are those of ``privpac`` itself, under this name; ``docs/wire.md`` there is what they do.
@@ -12,17 +12,20 @@ from privpac_client.protocols.client import Client, read_records
 from privpac_client.protocols.device import Device
 from privpac_client.protocols.manifest import Manifest
 from privpac_client.protocols.promises import told
+from privpac_client.protocols.signature import CoordinatorKey, fingerprint
 from privpac_client.protocols.submit import submit
 
 __all__ = [
     "BudgetExhausted",
     "Client",
+    "CoordinatorKey",
     "Device",
     "Manifest",
     "ManifestError",
     "ParameterError",
     "PrivpacError",
     "bundle",
+    "fingerprint",
     "read_records",
     "submit",
     "told",

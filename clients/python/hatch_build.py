@@ -22,7 +22,7 @@ CHANGES = (
     (re.compile(r"^(\s*)from privpac(?=[. ])", re.MULTILINE), rf"\1from {NAME}"),
     (re.compile(r"^import numpy as np$", re.MULTILINE), f"from {NAME} import arrays as np"),
     (re.compile(r"^from numpy\.typing import NDArray$", re.MULTILINE), f"from {NAME}.arrays import NDArray"),
-    (re.compile(r"python -m privpac\.protocols\.client|privpac protocol (?=device)"), "privpac-client "),
+    (re.compile(r"python -m privpac\.protocols\.client|privpac protocol (?=device|trust)"), "privpac-client "),
     (re.compile(r"privpac-client  +"), "privpac-client "),
 )
 

@@ -2,7 +2,5 @@
 # The shuffler: fetches everything, strips the names, mixes. It cannot open a message. Started again it gives the same.
 set -eu
 : "${DATA:=data}" "${PRIVPAC:=privpac}" "${COLLECTOR:=https://127.0.0.1:8765}"
-PRIVPAC_OPERATOR=$(cat "$DATA/shuffler/operator")
-export PRIVPAC_OPERATOR
 exec $PRIVPAC protocol shuffle "$DATA/public/run.json" "$COLLECTOR" --out "$DATA/shuffler/mixed.bin" \
-  --authority "$DATA/public/chain.pem"
+  --authority "$DATA/public/chain.pem" --operator-file "$DATA/shuffler/operator"

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,15 @@ from typing import Any
 import pytest
 
 from privpac.data import Integers
-from privpac.protocols import AnalyzerKey, CentralProtocol, LocalProtocol, ShuffleProtocol
+from privpac.protocols import (
+    AnalyzerKey,
+    CentralProtocol,
+    CoordinatorKey,
+    LocalProtocol,
+    Manifest,
+    ShuffleProtocol,
+    fingerprint,
+)
 from privpac.protocols.collect import Collector
 from privpac.protocols.files import read_folder
 
@@ -32,6 +41,7 @@ pytestmark = [
 ]
 expect = playwright.expect
 KEY = AnalyzerKey(bytes(range(1, 33)))
+COORDINATOR = CoordinatorKey(bytes(range(2, 34)))
 AGES = {"age": Integers(0, 99)}
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 TOKEN = "a-token-of-anns-own"
@@ -42,13 +52,19 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def page_server() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(HOME)))
+@contextmanager
+def _pages(folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def page_server() -> Iterator[str]:
+    with _pages(HOME) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +88,11 @@ class Run:
     def __init__(self, protocol: Any, folder: Path, page_server: str) -> None:
         self.protocol, self.folder = protocol, folder
         more = {"origin": page_server, "tokens": {"ann": TOKEN}}
-        self.collector = Collector(protocol.manifest, folder, 0, **more)
+        self.collector = Collector(protocol.manifest.signed(COORDINATOR), folder, 0, **more)
         threading.Thread(target=self.collector.serve_forever, daemon=True).start()
         self.address = f"http://127.0.0.1:{self.collector.server_port}"
-        self.url = f"{page_server}/consent.html?collector={self.address}&name=ann#token={TOKEN}"
+        mark = fingerprint(COORDINATOR.public).replace(" ", "")
+        self.url = f"{page_server}/consent.html?collector={self.address}&name=ann#token={TOKEN}&coordinator={mark}"
 
     def close(self) -> None:
         self.collector.shutdown()
@@ -102,7 +119,7 @@ def _local(epsilon: int = 1) -> LocalProtocol:
     return LocalProtocol("threshold", AGES, epsilon, label="ill", min_records=20, analyzer=KEY.public)
 
 
-def _open(browser: Any, url: str, size: str = "desktop") -> tuple[Any, list[str], list[str]]:
+def _open(browser: Any, url: str, size: str = "desktop", confirm: bool = True) -> tuple[Any, list[str], list[str]]:
     page = browser.new_context(viewport=SIZES[size], has_touch=size == "phone").new_page()
     noise: list[str] = []
     asked: list[str] = []
@@ -111,6 +128,9 @@ def _open(browser: Any, url: str, size: str = "desktop") -> tuple[Any, list[str]
     page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
     page.goto(url)
     page.wait_for_selector("html[data-ready=yes]", timeout=20_000)
+    if confirm:
+        page.click("#confirm")
+        expect(page.locator("#asked")).to_contain_text(fingerprint(COORDINATOR.public))
     return page, noise, asked
 
 
@@ -223,7 +243,10 @@ def test_shuffled_and_central_runs(browser: Any, serve: Any, records: Path) -> N
 
 def test_a_false_promise_is_refused_on_the_page(browser: Any, serve: Any) -> None:
     run = serve(_local(2))
-    false = run.protocol.manifest.write().replace(b'"epsilon":"2"', b'"epsilon":"1"')
+    weak = run.protocol.manifest.write().replace(b'"epsilon":"2"', b'"epsilon":"1"')
+    signature = COORDINATOR.sign(weak).value.hex().encode()
+    head = b'{"coordinator":"' + COORDINATOR.public.hex().encode() + b'","manifest":'
+    false = head + weak + b',"signature":"' + signature + b'"}'
     page = browser.new_context().new_page()
     page.route("**/manifest", lambda route: route.fulfill(body=false, headers={"Access-Control-Allow-Origin": "*"}))
     page.goto(run.url)
@@ -232,5 +255,99 @@ def test_a_false_promise_is_refused_on_the_page(browser: Any, serve: Any) -> Non
 
 
 def test_a_collector_that_is_none(browser: Any, page_server: str) -> None:
-    page, _, _ = _open(browser, f"{page_server}/consent.html?collector={page_server}")
+    page, _, _ = _open(browser, f"{page_server}/consent.html?collector={page_server}", confirm=False)
     expect(page.locator("#trouble")).to_contain_text("not that of a collector")
+
+
+def _served(browser: Any, run: Run, body: bytes, url: str | None = None) -> tuple[Any, list[str]]:
+    """The page, whose collector hands out something else."""
+    page = browser.new_context().new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.route("**/manifest", lambda route: route.fulfill(body=body, headers={"Access-Control-Allow-Origin": "*"}))
+    page.goto(url or run.url)
+    page.wait_for_selector("html[data-ready=yes]", timeout=20_000)
+    return page, asked
+
+
+def test_a_collector_cannot_put_in_a_manifest_of_its_own(browser: Any, serve: Any) -> None:
+    """Unsigned, changed, or signed by the collector itself: the person sees why, and nothing is asked or kept."""
+    run, eve = serve(_local()), CoordinatorKey(bytes(range(3, 35)))
+    good = run.protocol.manifest
+    swapped = Manifest({**good.values, "analyzer": AnalyzerKey(bytes(range(9, 41))).public.hex()})
+    changed = good.signed(COORDINATOR).published().replace(KEY.public.hex().encode(), swapped.analyzer.hex().encode())
+    for body, said in ((good.write(), "not signed"), (changed, "not what its coordinator signed")):
+        page, asked = _served(browser, run, body)
+        expect(page.locator("#trouble")).to_contain_text(said)
+        expect(page.locator("#whose")).to_be_hidden()
+        expect(page.locator("#decide")).to_be_hidden()
+    page, asked = _served(browser, run, swapped.signed(eve).published())
+    page.click("#confirm")
+    expect(page.locator("#trouble")).to_contain_text("was not signed by those who invited you")
+    expect(page.locator("#decide")).to_be_hidden()
+    assert fingerprint(eve.public) not in page.content()  # so that nobody copies it from the page
+    assert not any("/receipt/" in url or "/submit/" in url for url in asked)
+    assert page.evaluate("indexedDB.databases().then((all) => all.length)") == 0
+
+
+def test_a_fingerprint_is_typed_where_the_link_has_none(browser: Any, serve: Any) -> None:
+    run = serve(_local())
+    page, _, _ = _open(browser, run.url.partition("#")[0], "phone", confirm=False)
+    expect(page.locator("#linked")).to_be_hidden()
+    if os.environ.get("PRIVPAC_SHOTS"):
+        page.screenshot(path=str(Path(os.environ["PRIVPAC_SHOTS"]) / "consent-whose.png"), full_page=True)
+    for wrong, said in (("", "32 letters and digits"), ("0000 " * 8, "was not signed by those who invited you")):
+        page.fill("#mark", wrong)
+        page.click("#confirm")
+        expect(page.locator("#trouble")).to_contain_text(said)
+        expect(page.locator("#decide")).to_be_hidden()
+    page.fill("#mark", f" {fingerprint(COORDINATOR.public).upper()} ")
+    page.click("#confirm")
+    expect(page.locator("#decide")).to_be_visible()
+    page.click("#make")
+    expect(page.locator("#spent")).to_contain_text("ann, 0 of your total")
+    page.reload()  # confirmed before, on this device
+    expect(page.locator("#decide")).to_be_visible()
+    expect(page.locator("#whose")).to_be_hidden()
+
+
+def test_a_page_that_vouches_for_its_coordinator(browser: Any, tmp_path: Path) -> None:
+    html = (HOME / "consent.html").read_text()
+    for key, right in ((COORDINATOR.public, True), (CoordinatorKey(bytes(32)).public, False)):
+        folder = tmp_path / str(right)
+        folder.mkdir()
+        for name in ("consent.js", "consent.css", "src", "node_modules"):
+            (folder / name).symlink_to(HOME / name)
+        vouching = html.replace('coordinator" content=""', f'coordinator" content="{key.hex()}"')
+        assert vouching != html
+        (folder / "consent.html").write_text(vouching)
+        with _pages(folder) as address:
+            run = Run(_local(), folder / "in", address)
+            page, _, _ = _open(browser, run.url.partition("#")[0], confirm=False)
+            expect(page.locator("#decide")).to_be_visible(visible=right)
+            expect(page.locator("#whose")).to_be_hidden()
+            if not right:
+                expect(page.locator("#trouble")).to_contain_text("not signed by those who serve this page")
+            run.close()
+
+
+@pytest.mark.parametrize("emptied", ["database", "entry"])
+def test_an_emptied_store_is_no_new_beginning(browser: Any, serve: Any, records: Path, emptied: str) -> None:
+    run = serve(_local())
+    page, _, _ = _open(browser, run.url)
+    page.click("#make")
+    page.set_input_files("#records", str(records))
+    page.click("#show")
+    expect(page.locator("#said")).to_contain_text("Nothing was sent yet")
+    page.evaluate(
+        "() => new Promise((done) => { indexedDB.deleteDatabase('privpac-device').onsuccess = done; })"
+        if emptied == "database"
+        else """() => new Promise((done) => { indexedDB.open('privpac-device').onsuccess = (event) => {
+            const book = event.target.result, step = book.transaction('store', 'readwrite');
+            step.objectStore('store').clear(); step.oncomplete = () => { book.close(); done(); }; }; })"""
+    )
+    page.goto(run.url)
+    page.reload()
+    expect(page.locator("#trouble")).to_contain_text("the store was emptied or damaged")
+    expect(page.locator("#decide")).to_be_hidden()
+    assert not run.sent()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("front", "data"))]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("front", "data", "protocols"))]
 
 COLUMNS = ("tries", "unpaid", "lost", "torn", "crashes")
 _seen: dict[str, dict[str, int]] = {}

@@ -83,7 +83,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
     ledger.close()
     manifest = runs.run("shuffle").manifest
     submission = bundle(Client(manifest).send(None))
-    manifest_of_one = runs.run("local").manifest
+    manifest_of_one = runs.run("local").manifest.signed(runs.COORDINATOR)
     rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
     rule = Released(1, ONE, {"filler": "x" * 3000}, learner="chaos")
 
@@ -94,7 +94,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
             sys.exit(REFUSED)
 
     def messages(place: Path) -> None:
-        Device.new(place, "ann", 1)
+        runs.store(place, "ann", 1)
         Client(manifest_of_one).messages(rows, store=place)
 
     actions: dict[str, Callable[[Path], object]] = {

@@ -526,14 +526,16 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
 
     counts = Counts()
     manifest = runs.run("local").manifest
-    (folder / "run.json").write_bytes(manifest.write())
+    (folder / "run.json").write_bytes(manifest.signed(runs.COORDINATOR).published())
+    (folder / "coordinator.pub").write_bytes(runs.COORDINATOR.write()[1])
+    pinned = ["--coordinator-key", str(folder / "coordinator.pub")]
     with open(folder / "mine.csv", "w", newline="") as file:
         csv.writer(file).writerows([["age", "ill"], *([a, int(a >= 41)] for a in range(100))])
     taker = Collector.__new__(Collector)
 
     def act(place: Path) -> None:
         os.chdir(place)
-        main(["device", "store", "--person", "ann", "--epsilon", "1"])  # refused where there is one
+        main(["device", "store", "--person", "ann", "--epsilon", "1", *pinned])  # refused where there is one
         assert main(["send", str(folder / "run.json"), str(folder / "mine.csv"), "sent", "--store", "store"]) == 0
         Collector.__init__(taker, manifest, place / "in")
         taker.server_close()

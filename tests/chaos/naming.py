@@ -176,15 +176,14 @@ def stores(folder: Path, seed: int, tries: int) -> Counts:
     import runs
 
     from privpac.protocols.client import Client, bundle
-    from privpac.protocols.device import Device
     from privpac.protocols.files import once
 
     counts = Counts()
-    manifest = runs.run("local").manifest
+    manifest = runs.run("local").manifest.signed(runs.COORDINATOR)
     rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
     for i in range(tries):
         place = folder / str(i)
-        Device.new(place / "store", "ann", 1)
+        runs.store(place / "store", "ann", 1)
         os.symlink("store", place / "link")
 
         def send(n: int, place: Path = place) -> None:

@@ -20,6 +20,7 @@ import hostile_http
 import httpx
 import pytest
 import service_site
+import test_collector_limits as limited
 from harness import Counts
 
 import privpac
@@ -78,6 +79,15 @@ def _read(done: subprocess.CompletedProcess[str]) -> Counts:
         return Counts(tries=1, crashes=1, notes=[f"exit {done.returncode}: {done.stderr[-800:]}"])
     found = json.loads(lines[0])
     return Counts(**{name: value for name, value in found.items() if name != "kind"})
+
+
+def test_slow_sockets_do_not_stop_a_collector(tmp_path: Path, record_property: Record) -> None:
+    """Ten times the places of an address, a byte now and then, no token: every person with one is still served."""
+    counts = Counts(tries=10 * limited.QUICK.per_address)
+    with limited.collecting(tmp_path) as server, limited.Slow(server, counts.tries):
+        served = limited.everyone_submits(server)
+    counts.check(served == len(limited.TOKENS) == len(list(tmp_path.iterdir())), "lost", f"{served} were served")
+    judged(record_property, "slow sockets at a collector", counts)
 
 
 # Hostile files

@@ -31,7 +31,7 @@ def node() -> Callable[..., str]:
         pytest.skip("the packages of clients/js are not installed: make test-clients installs them")
 
     def run(script: str, *arguments: str, given: str = "") -> str:
-        command = [NODE, script, *arguments]
+        command = [NODE, "--max-old-space-size=512", script, *arguments]
         done = subprocess.run(command, cwd=HOME, input=given, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout

@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cases import MIXED, TASKS, YES, drawn
+from sweep import VALUES, changed, places, swept
 
+from privpac.agreement.tasks import types_of
 from privpac.data import Integers
 from privpac.errors import ManifestError
 from privpac.protocols import AnalyzerKey, CentralProtocol, LocalProtocol, Manifest, ShuffleProtocol
 
 pytestmark = pytest.mark.slow
+PUBLISHED = json.loads((Path(__file__).parents[2] / "docs" / "wire-vectors.json").read_text())
+VECTORS = {run["name"]: run for run in PUBLISHED["runs"]}
 
 
 def test_items_and_messages_are_the_same(ask: Any) -> None:
@@ -167,3 +172,25 @@ def test_unknown_learners_are_refused_by_name(ask: Any) -> None:
     manifest = LocalProtocol("threshold", {"age": Integers(0, 19)}, 1, task={"learner": "reduction"}).manifest
     (answer,) = ask([{"manifest": manifest.write().decode()}])
     assert "'reduction' is not in this client" in answer["refused"]
+
+
+def _sweep(name: str) -> list[str]:
+    """One good manifest with every number and text of it replaced, and every parameter that it leaves out put in."""
+    manifest = json.loads(VECTORS[name]["manifest"])
+    absent = [("parameters", each) for each in types_of(manifest["rule"]) if each not in manifest["parameters"]]
+    return [json.dumps(changed(manifest, path, value)) for path in [*places(manifest), *absent] for value in VALUES]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_hostile_numbers_are_refused_alike_quickly_and_in_little_memory(ask: Any, name: str) -> None:
+    texts = _sweep(name)
+    ours = swept(texts)
+    theirs = ask([{"manifest": text} for text in texts])
+    differ = [
+        (text, a.get("refused"), b.get("refused"))
+        for text, a, b in zip(texts, ours, theirs)
+        if ("refused" in a) != ("refused" in b)
+    ]
+    assert not differ
+    assert max(answer["seconds"] for answer in (*ours, *theirs)) < 5
+    assert 0 < sum("refused" in answer for answer in ours) < len(texts)

@@ -17,7 +17,7 @@ from cases import TASKS, drawn
 import privpac
 from privpac.agreement.races.words import rate
 from privpac.data import Integers
-from privpac.protocols import AnalyzerKey, LocalProtocol
+from privpac.protocols import AnalyzerKey, CoordinatorKey, LocalProtocol
 from privpac.protocols.collect import Collector
 from privpac.protocols.files import read_folder
 
@@ -108,7 +108,9 @@ def test_the_command_alone(python: Path, tmp_path: Path) -> None:
     """A store, a message, the same message again, and a collector that takes it."""
     key = AnalyzerKey(bytes(range(32)))
     run = LocalProtocol("threshold", {"age": Integers(0, 99)}, 1, label="ill", analyzer=key.public)
-    (tmp_path / "run.json").write_bytes(run.manifest.write())
+    coordinator = CoordinatorKey(bytes(range(1, 33)))
+    (tmp_path / "run.json").write_bytes(run.manifest.signed(coordinator).published())
+    (tmp_path / "coordinator.pub").write_bytes(coordinator.write()[1])
     (tmp_path / "mine.csv").write_text("age,ill\n" + "".join(f"{i},{int(i > 40)}\n" for i in range(100)))
     command = [str(python.parent / "privpac-client")]
 
@@ -122,7 +124,12 @@ def test_the_command_alone(python: Path, tmp_path: Path) -> None:
     assert "make one with: privpac-client device" in call(
         "send", "run.json", "mine.csv", "a", "--store", "mine", code=2
     )
-    call("device", "mine", "--person", "ann", "--epsilon", "1")
+    call("device", "mine", "--person", "ann", "--epsilon", "1", "--coordinator-key", "coordinator.pub")
+    (tmp_path / "bare.json").write_bytes(run.manifest.write())
+    assert "is not signed" in call("send", "bare.json", "mine.csv", "a.bin", "--store", "mine", code=2)
+    (tmp_path / "eve.json").write_bytes(run.manifest.signed(CoordinatorKey(bytes(32))).published())
+    said = call("send", "eve.json", "mine.csv", "a.bin", "--store", "mine", code=2)
+    assert "add it with: privpac-client trust" in said
     assert "costs epsilon = 1" in call("send", "run.json", "mine.csv", "a.bin", "--store", "mine")
     with Collector(run.manifest, tmp_path / "in") as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -134,5 +141,5 @@ def test_the_command_alone(python: Path, tmp_path: Path) -> None:
     assert name == "ann"
     assert key.open(run.manifest.run, 2, message) is not None
     again = LocalProtocol("threshold", {"age": Integers(0, 99)}, 1, label="ill").manifest
-    (tmp_path / "other.json").write_bytes(again.write())
+    (tmp_path / "other.json").write_bytes(again.signed(coordinator).published())
     assert "1 of your total 1 are spent" in call("send", "other.json", "mine.csv", "c.bin", "--store", "mine", code=2)

@@ -19,19 +19,24 @@ import pytest
 from commands import Command, Run
 
 from privpac.errors import ParameterError
-from privpac.protocols import Manifest
+from privpac.protocols import CoordinatorKey, Manifest, fingerprint
 from privpac.protocols.client import Client, bundle, unbundle
 from privpac.protocols.collect import Collector, submit
 from privpac.protocols.files import limit_of, read_folder, read_shuffled
 from privpac.released import Released
 
 SECRET = 987654
-NEW = ["--feature", "age=0:99", "--label", "ill", "--gamma", "20"]
+SIGN = ["--sign", "coordinator.key"]
+NEW = ["--feature", "age=0:99", "--label", "ill", "--gamma", "20", *SIGN]
+PIN = ["--coordinator-key", "coordinator.pub"]
+COORDINATOR = CoordinatorKey(bytes(range(1, 33)))
 
 
 @pytest.fixture
-def privpac(command: Command) -> Command:
-    """Runs the command in this process, from the temporary folder."""
+def privpac(command: Command, tmp_path: Path) -> Command:
+    """Runs the command in this process, from the temporary folder, where a coordinator's keys are."""
+    for name, data in zip(("coordinator.key", "coordinator.pub"), COORDINATOR.write()):
+        (tmp_path / name).write_bytes(data)
     return command
 
 
@@ -69,7 +74,10 @@ def test_a_local_run_from_manifest_to_rule(privpac: Command, tmp_path: Path) -> 
     assert made.code == 0
     assert "(4, 0)-DP per user, replace, local model" in made.out
     fill(tmp_path / "in", tmp_path / "run.json", 150)
-    assert privpac("protocol", "device", "mine", "--person", "ann", "--epsilon", "4").code == 0
+    assert fingerprint(COORDINATOR.public) in made.out
+    device = privpac("protocol", "device", "mine", "--person", "ann", "--epsilon", "4", *PIN)
+    assert device.code == 0
+    assert f"trusts the coordinator {fingerprint(COORDINATOR.public)}" in device.out
     sent = privpac(
         "protocol", "client", "run.json", csv(tmp_path / "mine.csv", 1), "--out", "in/ann", "--store", "mine"
     )
@@ -169,13 +177,13 @@ def test_a_central_run_is_selected_from_once(privpac: Command, tmp_path: Path) -
         "--unsealed",
         "--json",
     )
-    assert json.loads(pure.out)["mechanism"] == {"selector": "pure"}
+    assert json.loads(pure.out)["manifest"]["mechanism"] == {"selector": "pure"}
 
 
 def test_separate_processes_without_the_heavy_libraries(tmp_path: Path, privpac: Command) -> None:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
     names = ["send", "run.json", str(csv(tmp_path / "r.csv", 3)), "ann", "--store", "mine"]
-    for words in (["device", "mine", "--person", "ann", "--epsilon", "1"], names):
+    for words in (["device", "mine", "--person", "ann", "--epsilon", "1", *PIN], names):
         done = subprocess.run(
             [sys.executable, "-m", "privpac.protocols.client", *words],
             cwd=tmp_path,
@@ -198,12 +206,14 @@ BAD: dict[str, tuple[list[str], str]] = {
     "shuffle without n": ([*NEW, *MORE, "--model", "shuffle", "--delta", "1e-6", "--unsealed"], "--n-min"),
     "parameter": ([*NEW, *MORE, "--set", "grid"], "name=value"),
     "unknown parameter": ([*NEW, *MORE, "--set", "speed=3"], "speed"),
-    "gamma": (["--feature", "age=0:99", *MORE, "--gamma", "-1"], "gamma"),
+    "gamma": (["--feature", "age=0:99", *MORE, *SIGN, "--gamma", "-1"], "gamma"),
     "width": ([*NEW, *MORE, "--width", "0"], "width"),
     "sealed and not": ([*NEW, *MORE, "--unsealed", "--key", "x"], "one of the two"),
     "no such key": ([*NEW, *MORE, "--key", "none.pub"], "cannot read"),
-    "two columns": (["--feature", "a=0:9", "--feature", "b=0:9", *MORE], "one column"),
-    "label is a feature": (["--feature", "ill=0:9", "--label", "ill", *MORE], "different names"),
+    "two columns": (["--feature", "a=0:9", "--feature", "b=0:9", *MORE, *SIGN], "one column"),
+    "label is a feature": (["--feature", "ill=0:9", "--label", "ill", *MORE, *SIGN], "different names"),
+    "nobody signs": (["--feature", "age=0:99", *MORE], "--sign coordinator.key"),
+    "signed by a public key": (["--feature", "age=0:99", *MORE, "--sign", "coordinator.pub"], "private file"),
 }
 
 
@@ -211,13 +221,13 @@ BAD: dict[str, tuple[list[str], str]] = {
 def test_bad_parameters_make_no_manifest(privpac: Command, tmp_path: Path, name: str) -> None:
     words, said = BAD[name]
     assert said in one_line(privpac("protocol", "new", "run.json", *words))
-    assert list(tmp_path.iterdir()) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"coordinator.key", "coordinator.pub"}
 
 
 def test_bad_files_and_places(privpac: Command, tmp_path: Path) -> None:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
     mine = csv(tmp_path / "mine.csv", 1)
-    privpac("protocol", "device", "s", "--person", "ann", "--epsilon", "1")
+    privpac("protocol", "device", "s", "--person", "ann", "--epsilon", "1", *PIN)
 
     def client(*words: object) -> str:
         return one_line(privpac("protocol", "client", *words, "--store", "s"))
@@ -230,13 +240,32 @@ def test_bad_files_and_places(privpac: Command, tmp_path: Path) -> None:
     assert "there is no store" in one_line(
         privpac("protocol", "client", "run.json", mine, "--out", "x", "--store", "none")
     )
-    assert "a store already" in one_line(privpac("protocol", "device", "s", "--person", "bob", "--epsilon", "1"))
+    assert "a store already" in one_line(privpac("protocol", "device", "s", "--person", "bob", "--epsilon", "1", *PIN))
     assert "above your limit" in client("run.json", mine, "--out", "x", "--max-epsilon", "1/2")
     assert "same file" in client("run.json", mine, "--out", "mine.csv")
     assert "cannot read the folder" in one_line(privpac("protocol", "analyze", "run.json", "nowhere"))
     assert "nothing to shuffle" in one_line(privpac("protocol", "shuffle", "run.json", ".", "--out", "x"))
-    (tmp_path / "weak.json").write_text((tmp_path / "run.json").read_text().replace('"epsilon":"1"', '"epsilon":"1/2"'))
+    manifest = Manifest.read((tmp_path / "run.json").read_bytes())
+    weak = manifest.write().replace(b'"epsilon":"1"', b'"epsilon":"1/2"')
+    signature = COORDINATOR.sign(weak).value.hex().encode()
+    head = b'{"coordinator":"' + COORDINATOR.public.hex().encode() + b'","manifest":'
+    (tmp_path / "weak.json").write_bytes(head + weak + b',"signature":"' + signature + b'"}')
     assert "lose more" in client("weak.json", mine, "--out", "x")
+    # Nobody but the coordinator changes a manifest, and nobody else signs one.
+    (tmp_path / "changed.json").write_text((tmp_path / "run.json").read_text().replace('"ill"', '"i1l"'))
+    assert "not what its coordinator signed" in client("changed.json", mine, "--out", "x")
+    (tmp_path / "bare.json").write_bytes(manifest.write())
+    assert "is not signed" in client("bare.json", mine, "--out", "x")
+    privpac("protocol", "keys", "eve", "--coordinator")
+    eve = CoordinatorKey.read((tmp_path / "eve.key").read_bytes())
+    assert (tmp_path / "eve.key").stat().st_mode & 0o077 == 0
+    (tmp_path / "eve.json").write_bytes(manifest.signed(eve).published())
+    refused = client("eve.json", mine, "--out", "x")
+    assert fingerprint(eve.public) in refused
+    assert fingerprint(COORDINATOR.public) in refused
+    assert "public file of a coordinator's key" in one_line(
+        privpac("protocol", "trust", "s", "--coordinator-key", "eve.key")
+    )
     (tmp_path / "latin.csv").write_bytes(b"age,ill\n\xff\xff,1\n")
     assert "UTF-8" in client("run.json", "latin.csv", "--out", "x")
     (tmp_path / "typo.csv").write_text("Age,ill\n3,1\n")
@@ -275,8 +304,8 @@ def test_clients_submit_over_http_and_the_analysis_finds_them(privpac: Command, 
     fill(tmp_path / "in", tmp_path / "run.json", 100)
     with collecting(manifest, tmp_path / "in") as server:
         url = f"http://127.0.0.1:{server.server_port}"
-        assert ask(server, "GET", "/manifest") == (200, manifest.write())
-        privpac("protocol", "device", "mine", "--person", "ann", "--epsilon", "4")
+        assert ask(server, "GET", "/manifest") == (200, manifest.published())
+        privpac("protocol", "device", "mine", "--person", "ann", "--epsilon", "4", *PIN)
         words = ["protocol", "client", "run.json", csv(tmp_path / "mine.csv", 5), "--url", url, "--store", "mine"]
         assert privpac(*words).code == 0
         assert privpac(*words, "--name", "ann").code == 0  # the same bytes again

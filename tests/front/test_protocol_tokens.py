@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import threading
 from pathlib import Path
@@ -12,10 +13,10 @@ from commands import Command
 
 from privpac.data import Integers
 from privpac.errors import ParameterError
-from privpac.protocols import LocalProtocol
+from privpac.protocols import LocalProtocol, Manifest
 from privpac.protocols.collect import Collector
 
-NEW = ("protocol", "new", "run.json", "--feature", "age=0:9", "--epsilon", "1")
+NEW = ("protocol", "new", "run.json", "--feature", "age=0:9", "--epsilon", "1", "--sign", "c.key")
 
 
 def test_everyone_has_a_token_of_their_own(command: Command, tmp_path: Path) -> None:
@@ -61,9 +62,50 @@ def test_bad_names_make_no_tokens(command: Command, tmp_path: Path, words: list[
 def test_a_parameter_is_what_the_rule_needs(
     command: Command, tmp_path: Path, words: list[str], parameter: str, value: object
 ) -> None:
+    command("protocol", "keys", "c", "--coordinator")
     run = command(*NEW, *words)
     assert run.code == 0, run.err
-    assert json.loads((tmp_path / "run.json").read_text())["parameters"][parameter] == value
+    assert json.loads((tmp_path / "run.json").read_text())["manifest"]["parameters"][parameter] == value
+
+
+def test_a_token_is_no_argument(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a file, from standard input or from the environment: what stands among the arguments everyone can read."""
+    command("protocol", "keys", "c", "--coordinator")
+    command(*NEW)
+    command("protocol", "device", "mine", "--person", "ann", "--epsilon", "1", "--coordinator-key", "c.pub")
+    (tmp_path / "mine.csv").write_text("age,label\n3,1\n")
+    secret = "the-token-of-ann"
+    manifest = Manifest.read((tmp_path / "run.json").read_bytes())
+    with Collector(manifest, tmp_path / "in", tokens={"ann": secret}, operator="the-operator's-own") as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        client = ("protocol", "client", "run.json", "mine.csv", "--store", "mine", "--url", url)
+        for words, variable in (
+            ((*client, "--token", secret), "PRIVPAC_TOKEN"),
+            ((*client, f"--token={secret}"), "PRIVPAC_TOKEN"),
+            (("protocol", "shuffle", "run.json", url, "--out", "x", "--operator", secret), "PRIVPAC_OPERATOR"),
+            (("protocol", "collect", "run.json", "--out", "x", "--operator", secret), "PRIVPAC_OPERATOR"),
+        ):
+            refused = command(*words)
+            assert refused.code == 2
+            assert variable in refused.err
+            assert "-file PATH" in refused.err
+            assert secret not in refused.err
+        assert "401" in command(*client).err
+        (tmp_path / "two").write_text("two words\n")
+        (tmp_path / "empty").write_text("\n")
+        for name in ("two", "empty", "none"):
+            refused = command(*client, "--token-file", name)
+            assert (refused.code, "token" in refused.err, "words" in refused.err) == (2, True, False)
+        assert server.clients == 0
+        (tmp_path / "token").write_text(f"{secret}\n")
+        assert command(*client, "--token-file", "token").code == 0
+        assert server.clients == 1
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{secret}\n"))
+        assert command(*client, "--token-file", "-").code == 0
+        monkeypatch.setenv("PRIVPAC_TOKEN", secret)
+        assert command(*client).code == 0
+        server.shutdown()
 
 
 def _answer(server: Collector, method: str, path: str) -> http.client.HTTPResponse:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from privpac.agreement.races.words import rate
 from privpac.data import Integers, UserData
-from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol
+from privpac.protocols import CentralProtocol, CoordinatorKey, Device, LocalProtocol, ShuffleProtocol
 from privpac.protocols.protocol import Protocol
 
 AGES = {"age": Integers(0, 99)}
 SEED = bytes(range(32))
 CUT = 41
 Records = list[dict[str, Any]]
+COORDINATOR = CoordinatorKey(bytes(range(1, 33)))
 
 
 @cache
@@ -27,6 +29,11 @@ def run(model: str, epsilon: int | str = 1, seed: bytes = SEED, **more: Any) -> 
     if model == "shuffle":
         return ShuffleProtocol("threshold", AGES, epsilon, **{"delta": "1e-6", "n_min": 60, "n_max": 4000, **given})
     return CentralProtocol("threshold", AGES, epsilon, **{"delta": "1e-6", **given})
+
+
+def store(folder: Path, person: str, *total: Any, **more: Any) -> Device:
+    """A store that trusts the coordinator of these tests."""
+    return Device.new(folder, person, *total, coordinators=[COORDINATOR.public], **more)
 
 
 def people(users: int, records: int, seed: int = 1) -> UserData:

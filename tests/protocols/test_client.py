@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import CUT, run
+from runs import COORDINATOR, CUT, run
+from runs import store as new_store
 
 from privpac.errors import ManifestError
-from privpac.protocols import Device
+from privpac.protocols import CoordinatorKey, fingerprint
 from privpac.protocols.client import Client, bundle, main, unbundle
 from privpac.protocols.wire import LOCAL, SHUFFLE, pack_item, pack_report, parse
 from privpac.testing import WordRng, insecure_randomness
@@ -119,9 +120,9 @@ def _loaded(code: str) -> set[str]:
 
 
 def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_bytes(run("shuffle").manifest.write())
+    (tmp_path / "m.json").write_bytes(run("shuffle").manifest.signed(COORDINATOR).published())
     (tmp_path / "r.csv").write_text("age,ill\n" + "".join(f"{r['age']},{r['ill']}\n" for r in RECORDS))
-    Device.new(tmp_path / "mine", "ann", 1, "1e-6", unsealed=True)
+    new_store(tmp_path / "mine", "ann", 1, "1e-6", unsealed=True)
     files = [str(tmp_path / name) for name in ("m.json", "r.csv", "out.bin", "mine")]
     names = ["send", *files[:3], "--store", files[3]]
     code = (
@@ -133,7 +134,8 @@ def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_pa
         "print('\\n'.join(name for name in sys.modules if name.startswith('privpac.')))"
     )
     loaded = _loaded(code)
-    strangers = {name for name in loaded if not name.startswith("privpac.")} - {"privpac", "numpy"}
+    # The signature of a manifest is checked with cryptography.
+    strangers = {name for name in loaded if not name.startswith("privpac.")} - {"privpac", "numpy", "cryptography"}
     # numpy looks whether its own optional accelerators are there; nothing else may come along.
     assert not {name for name in strangers if not name.startswith(("_", "numpy"))}
     rooms = {name.split(".")[1] for name in loaded if name.startswith("privpac.")}
@@ -147,9 +149,12 @@ def test_command_says_nothing_about_records_and_fails_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest, records, store = tmp_path / "m.json", tmp_path / "r.csv", str(tmp_path / "store")
-    manifest.write_bytes(run("local").manifest.write())
+    manifest.write_bytes(run("local").manifest.signed(COORDINATOR).published())
     records.write_text("age,ill\n987654,1\n")
-    assert main(["device", store, "--person", "ann", "--epsilon", "1"]) == 0
+    (tmp_path / "c.pub").write_bytes(COORDINATOR.write()[1])
+    pinned = ["--coordinator-key", str(tmp_path / "c.pub")]
+    assert main(["device", store, "--person", "ann", "--epsilon", "1", *pinned]) == 0
+    assert f"trusts the coordinator {fingerprint(COORDINATOR.public)}" in capsys.readouterr().err
     good = ["send", str(manifest), str(records), str(tmp_path / "o.bin"), "--store", store]
     assert main(good) == 0
     first = (tmp_path / "o.bin").read_bytes()
@@ -160,21 +165,29 @@ def test_command_says_nothing_about_records_and_fails_in_one_line(
     assert "987654" not in said.err
     assert "private by itself" in said.err
     weak: dict[str, Any] = json.loads(manifest.read_bytes())
-    weak["mechanism"]["keep"] = "9/10"
+    weak["manifest"]["mechanism"]["keep"] = "9/10"
     (tmp_path / "weak.json").write_text(json.dumps(weak))
     records.with_name("latin.csv").write_bytes(b"age,ill\n\xff\xfe,1\n")
     records.with_name("typo.csv").write_text("Age,ill\n3,1\n")
     other = tmp_path / "other.json"
-    other.write_bytes(run("local", seed=bytes(32)).manifest.write())
+    other.write_bytes(run("local", seed=bytes(32)).manifest.signed(COORDINATOR).published())
+    bare, eve = tmp_path / "bare.json", tmp_path / "eve.json"
+    bare.write_bytes(run("local").manifest.write())
+    eve.write_bytes(run("local").manifest.signed(CoordinatorKey(bytes(32))).published())
     for bad in (
         ["send", "none", *good[2:]],
         ["send", str(tmp_path / "weak.json"), *good[2:]],
         ["send", good[1], str(tmp_path / "latin.csv"), *good[3:]],
         ["send", good[1], str(tmp_path / "typo.csv"), *good[3:]],
         ["send", str(other), *good[2:]],  # the budget of 1 is spent
+        ["send", str(bare), *good[2:]],
+        ["send", str(eve), *good[2:]],
+        [*good, "--url", "http://127.0.0.1:9", "--token-file", str(tmp_path / "none")],
         [*good[:4], "--store", str(tmp_path / "none")],
-        ["device", store, "--person", "ann", "--epsilon", "9"],
-        ["device", str(tmp_path / "new"), "--person", "ann", "--epsilon", "x"],
+        ["device", store, "--person", "ann", "--epsilon", "9", *pinned],
+        ["device", str(tmp_path / "new"), "--person", "ann", "--epsilon", "x", *pinned],
+        ["device", str(tmp_path / "new"), "--person", "ann", "--epsilon", "1", "--coordinator-key", str(records)],
+        ["trust", str(tmp_path / "new"), *pinned],
     ):
         assert main(bad) == 2
         said = capsys.readouterr()

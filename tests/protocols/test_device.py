@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import CUT, run
+from runs import COORDINATOR, CUT, run
+from runs import store as new_store
 
 from privpac.errors import BudgetExhausted, ManifestError, ParameterError
 from privpac.protocols import AnalyzerKey, Client, Device, Manifest
@@ -31,13 +32,18 @@ def seeded(number: int) -> bytes:
 
 def other(manifest: Manifest, number: int) -> Manifest:
     """The same run with another seed."""
-    return Manifest({**manifest.values, "seed": seeded(number).hex()})
+    return Manifest({**manifest.values, "seed": seeded(number).hex()}).signed(COORDINATOR)
+
+
+def signed(*given: Any, **more: Any) -> Manifest:
+    """A run as it is published."""
+    return run(*given, **more).manifest.signed(COORDINATOR)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_second_call_sends_the_same_bytes_whatever_the_records(model: str, tmp_path: Path) -> None:
-    store = Device.new(tmp_path / "mine", "ann", 2, "1e-5", MODELS, unsealed=True)
-    client = run(model).client()
+    store = new_store(tmp_path / "mine", "ann", 2, "1e-5", MODELS, unsealed=True)
+    client = Client(signed(model))
     first = client.kept(RECORDS, store=store)
     assert not first.again
     for records in (RECORDS, [], RECORDS[:50]):
@@ -52,7 +58,7 @@ def test_a_second_call_sends_the_same_bytes_whatever_the_records(model: str, tmp
 
 
 def test_150_runs_against_a_budget_of_1_are_refused_after_the_first_that_exceeds_it(tmp_path: Path) -> None:
-    store = Device.new(tmp_path, "ann", 1)
+    store = new_store(tmp_path, "ann", 1)
     base = run("local", "1/10").manifest
     answered = []
 
@@ -72,47 +78,47 @@ def test_150_runs_against_a_budget_of_1_are_refused_after_the_first_that_exceeds
     assert store.spent == (1, 0)
     assert Client(other(base, 3)).kept([], store=store).again  # what was answered can be sent again
     with pytest.raises(BudgetExhausted) as refused:
-        Client(run("local").manifest).messages(RECORDS, store=store)
+        Client(signed("local")).messages(RECORDS, store=store)
     assert (refused.value.remaining, refused.value.requested) == (0, 1)
 
 
 def test_delta_is_a_budget_too(tmp_path: Path) -> None:
-    store = Device.new(tmp_path, "ann", 10, "1e-6", unsealed=True)
-    made = run("shuffle").manifest
+    store = new_store(tmp_path, "ann", 10, "1e-6", unsealed=True)
+    made = signed("shuffle")
     Client(made).messages(RECORDS, store=store)
     with pytest.raises(BudgetExhausted, match="delta"):
         Client(other(made, 1)).messages(RECORDS, store=store)
-    Client(run("local").manifest).messages(RECORDS, store=store)
+    Client(signed("local")).messages(RECORDS, store=store)
 
 
 def test_trust_models_are_named_and_unsealed_messages_refused(tmp_path: Path) -> None:
-    careful = Device.new(tmp_path / "a", "ann", 9, "1e-3")
+    careful = new_store(tmp_path / "a", "ann", 9, "1e-3")
     key = AnalyzerKey.new().public
     assert careful.accepts == ("local", "shuffle")
     with pytest.raises(ManifestError, match="this is a central run"):
-        Client(run("central", analyzer=key).manifest).messages(RECORDS, store=careful)
+        Client(signed("central", analyzer=key)).messages(RECORDS, store=careful)
     with pytest.raises(ManifestError, match="names no analyzer's key"):
-        Client(run("shuffle").manifest).messages(RECORDS, store=careful)
-    Client(run("local").manifest).messages(RECORDS, store=careful)
-    Client(run("shuffle", analyzer=key).manifest).messages(RECORDS, store=careful)
-    trusting = Device.new(tmp_path / "b", "ann", 9, "1e-3", ["central"])
-    Client(run("central", analyzer=key).manifest).messages(RECORDS, store=trusting)
+        Client(signed("shuffle")).messages(RECORDS, store=careful)
+    Client(signed("local")).messages(RECORDS, store=careful)
+    Client(signed("shuffle", analyzer=key)).messages(RECORDS, store=careful)
+    trusting = new_store(tmp_path / "b", "ann", 9, "1e-3", ["central"])
+    Client(signed("central", analyzer=key)).messages(RECORDS, store=trusting)
     with pytest.raises(ManifestError, match="this is a local run"):
-        Client(run("local").manifest).messages(RECORDS, store=trusting)
+        Client(signed("local")).messages(RECORDS, store=trusting)
     assert careful.spent[0] == 2
 
 
 def test_a_store_belongs_to_one_person(tmp_path: Path) -> None:
-    store = Device.new(tmp_path, "ann", 3)
-    client = run("local").client()
+    store = new_store(tmp_path, "ann", 3)
+    client = Client(signed("local"))
     client.messages(RECORDS, store=store, person="ann")
     for stranger in ("bob", "carl"):
         with pytest.raises(ParameterError, match="belongs to 'ann'"):
             client.messages(RECORDS, store=tmp_path, person=stranger)
     with pytest.raises(ParameterError, match="a store already"):
-        Device.new(tmp_path, "bob", 3)
+        new_store(tmp_path, "bob", 3)
     with pytest.raises(ParameterError, match="a store already"):
-        Device.new(tmp_path, "ann", 100)
+        new_store(tmp_path, "ann", 100)
     assert Device.open(tmp_path) == store
 
 
@@ -138,11 +144,11 @@ def test_bad_stores_are_not_made(name: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_emptied_or_damaged_store_is_an_error_and_never_a_new_beginning(tmp_path: Path) -> None:
-    client = run("local").client()
+    client = Client(signed("local"))
     with pytest.raises(ParameterError, match="there is no store"):
         client.messages(RECORDS, store=tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    store = Device.new(tmp_path / "mine", "ann", 3)
+    store = new_store(tmp_path / "mine", "ann", 3)
     client.messages(RECORDS, store=store)
     place = tmp_path / "mine" / "device.db"
     whole = place.read_bytes()
@@ -168,15 +174,15 @@ def test_a_missing_emptied_or_damaged_store_is_an_error_and_never_a_new_beginnin
 
 
 def test_an_error_while_drawing_costs_nothing(tmp_path: Path) -> None:
-    store = Device.new(tmp_path, "ann", 1)
+    store = new_store(tmp_path, "ann", 1)
     with pytest.raises(ParameterError, match="no column 'age'"):
-        run("local").client().messages([{"Alter": 3, "ill": 1}], store=store)
+        Client(signed("local")).messages([{"Alter": 3, "ill": 1}], store=store)
     assert store.spent == (0, 0)
-    run("local").client().messages(RECORDS, store=store)
+    Client(signed("local")).messages(RECORDS, store=store)
 
 
 def test_threads_that_race_draw_once_and_never_over_the_total(tmp_path: Path) -> None:
-    Device.new(tmp_path, "ann", 3)
+    new_store(tmp_path, "ann", 3)
     made = run("local").manifest
 
     def go(number: int) -> bytes | None:
@@ -209,7 +215,7 @@ for number in range(1000):
 
 def test_a_store_survives_kill_9(tmp_path: Path) -> None:
     """What was acknowledged is there, byte for byte, and the total is never exceeded."""
-    Device.new(tmp_path, "ann", 20)
+    new_store(tmp_path, "ann", 20)
     made, acknowledged = run("local", "1/50").manifest, {}
     for round_ in range(3):
         child = subprocess.Popen(

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import CUT, run
+from runs import COORDINATOR, CUT, run
+from runs import store as new_store
 
 from privpac.errors import ManifestError, ParameterError
-from privpac.protocols import AnalyzerKey, Client, Device, Manifest
+from privpac.protocols import AnalyzerKey, Client, Manifest
 from privpac.protocols.bundle import bundle
 from privpac.protocols.collect import Collector
 from privpac.protocols.files import (
@@ -33,8 +34,8 @@ from privpac.protocols.wire import pack_report
 
 KEY = AnalyzerKey(bytes(range(32)))
 RECORDS = [{"age": age, "ill": int(age >= CUT)} for age in range(100)]
-RIGHT = run("local", analyzer=KEY.public).manifest
-WRONG = run("local", analyzer=KEY.public, seed=bytes(32)).manifest
+RIGHT = run("local", analyzer=KEY.public).manifest.signed(COORDINATOR)
+WRONG = run("local", analyzer=KEY.public, seed=bytes(32)).manifest.signed(COORDINATOR)
 
 
 def message(manifest: Manifest = RIGHT) -> bytes:
@@ -299,7 +300,7 @@ def test_a_missing_or_misspelt_column_is_an_error_on_the_device(tmp_path: Path) 
             client.messages([{name: 3, "ill": 1}] * 50)
     with pytest.raises(ParameterError, match="no column 'ill'"):
         client.messages([{"age": 3, "sick": 1}] * 50)
-    store = Device.new(tmp_path / "mine", "ann", 1)
+    store = new_store(tmp_path / "mine", "ann", 1)
     with pytest.raises(ParameterError):
         client.messages([{"Age": 3, "ill": 1}], store=store)
     assert store.spent == (0, 0)

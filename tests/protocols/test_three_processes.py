@@ -22,7 +22,7 @@ from runs import CUT, error_of
 from privpac.agreement.races.words import rate
 from privpac.data import Integers
 from privpac.errors import ParameterError
-from privpac.protocols import AnalyzerKey, Client, Device, Manifest, ShuffleProtocol
+from privpac.protocols import AnalyzerKey, Client, CoordinatorKey, Device, Manifest, ShuffleProtocol
 from privpac.protocols.analyzer import analyze_shuffled
 from privpac.protocols.bundle import bundle
 from privpac.protocols.collect import Collector
@@ -94,10 +94,16 @@ def _free() -> int:
         return int(door.getsockname()[1])
 
 
+def _store(folder: Path, name: str, key: bytes) -> Device:
+    return Device.new(folder, name, 1, "1e-6", coordinators=[key])
+
+
 def _whole(folder: Path, people: int, kills: int) -> tuple[Any, set[str], dict[str, bytes]]:
     site, acknowledged = Site(folder, people), dict[str, bytes]()
     made = Manifest.read((folder / "public" / "run.json").read_bytes())
     assert made.analyzer is not None
+    key = CoordinatorKey.read_public((folder / "public" / "coordinator.pub").read_bytes())
+    assert made.coordinator == key
     tokens = dict(line.split() for line in (folder / "collector" / "tokens.txt").read_text().splitlines())
     authority = str(folder / "public" / "chain.pem")
     age = np.random.default_rng(11).integers(0, 100, (people, 60))
@@ -112,7 +118,7 @@ def _whole(folder: Path, people: int, kills: int) -> tuple[Any, set[str], dict[s
         if i % 20 == 2:  # lies: one vote for another rule and no noise
             body = bundle([seal(made.run, made.kind, made.analyzer, pack_shuffled(made.run, 90))])
         elif i % 10 == 3:  # with a store of its own, on disk
-            body = bundle(client.messages(rows, store=Device.new(folder / f"store{i}", name, 1, "1e-6")))
+            body = bundle(client.messages(rows, store=_store(folder / f"store{i}", name, key)))
         else:
             body = bundle(client.messages(rows))
         if i % 25 == 4:  # breaks off in the middle, and comes back
@@ -223,6 +229,7 @@ def test_the_compose_file_starts_the_scripts_that_are_tested() -> None:
     assert services["analyzer"]["network_mode"] == "none"
     held = {name: {volume.split(":")[0] for volume in service["volumes"]} for name, service in services.items()}
     assert "analyzer" not in held["collector"] | held["shuffler"]
+    assert not [name for name in ("collector", "shuffler", "analyzer") if "coordinator" in held[name]]
     assert "collector" not in held["shuffler"] | held["analyzer"]
 
 

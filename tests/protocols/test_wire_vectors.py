@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from wire_vectors import PLACE, cases
 
-from privpac.protocols import Client, Manifest
+from privpac.errors import ManifestError
+from privpac.protocols import Client, CoordinatorKey, Manifest, fingerprint
 from privpac.protocols.columns import DeviceColumn
 from privpac.testing import WordRng, insecure_randomness
 
@@ -33,6 +34,20 @@ def test_a_client_from_the_manifest_alone_sends_the_published_messages(case: dic
     with insecure_randomness():
         sent = client._plain(item, WordRng([int(word) for word in case["words"]]))
     assert [message.hex() for message in sent] == case["messages"]
+
+
+@pytest.mark.parametrize("case", WRITTEN["signatures"], ids=lambda case: case["name"])
+def test_published_signatures(case: dict[str, Any]) -> None:
+    """What is signed is read; whatever was swapped, replayed, cut, doubled or written in a second way is refused."""
+    if not case["accepted"]:
+        with pytest.raises(ManifestError):
+            Manifest.read(case["published"])
+        return
+    manifest = Manifest.read(case["published"])
+    key = CoordinatorKey(bytes.fromhex(case["private"]))
+    assert manifest.coordinator == key.public == bytes.fromhex(case["public"])
+    assert (fingerprint(key.public), manifest.run.hex()) == (case["fingerprint"], case["run_id"])
+    assert Manifest(manifest.values).signed(key).published() == manifest.published()
 
 
 @pytest.mark.parametrize("case", WRITTEN["columns"], ids=lambda case: str(case["column"]))

@@ -17,7 +17,8 @@ from privpac.agreement.races.words import rate
 from privpac.agreement.rules import LinearRule
 from privpac.agreement.tasks import Task
 from privpac.data import Categories, Dates, Floats, Grid, Integers
-from privpac.protocols import AnalyzerKey, CentralProtocol, Client, LocalProtocol, ShuffleProtocol
+from privpac.protocols import AnalyzerKey, CentralProtocol, Client, CoordinatorKey, LocalProtocol, ShuffleProtocol
+from privpac.protocols import fingerprint as fingerprint_of
 from privpac.protocols.bundle import bundle
 from privpac.protocols.domains import column_of
 from privpac.protocols.files import write_shuffled
@@ -63,6 +64,77 @@ def seals() -> list[dict[str, Any]]:
             }
         )
     return out
+
+
+ORDER = (1 << 252) + 27742317777372353535851937790883648493
+"""Of the group in which signatures are made."""
+
+
+def signatures() -> list[dict[str, Any]]:
+    """A signed manifest, and what must be refused: every change of the manifest, of the signature and of the key."""
+    ages = {"age": Integers(0, 99)}
+    key, other = (CoordinatorKey(hashlib.sha256(f"coordinator {name}".encode()).digest()) for name in "ab")
+    given: dict[str, Any] = {"label": "ill", "seed": SEED, "min_records": 20, "analyzer": _key("local").public}
+    manifest = LocalProtocol("threshold", ages, 1, **given).manifest
+    swapped = LocalProtocol("threshold", ages, 1, **{**given, "analyzer": _key("eve").public}).manifest
+    good = json.loads(manifest.signed(key).published())
+    sign = good["signature"]
+    high = (int.from_bytes(bytes.fromhex(sign[64:]), "little") + ORDER).to_bytes(32, "little").hex()
+    # With a key of small order, R = the neutral point and S = 0 fit any text, or one in eight.
+    neutral = (1).to_bytes(32, "little").hex()
+    small = [
+        bytes(32).hex(),
+        neutral,
+        ((1 << 255) - 20).to_bytes(32, "little").hex(),
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+        (1 + (1 << 255)).to_bytes(32, "little").hex(),
+        ((1 << 255) - 19).to_bytes(32, "little").hex(),
+        ((1 << 255) - 18).to_bytes(32, "little").hex(),
+        "ff" * 32,
+    ]
+    text = manifest.signed(key).published().decode()
+    cases: dict[str, Any] = {
+        "signed": text,
+        "another layout": json.dumps(dict(reversed(good.items())), indent=2),
+        "swapped analyzer": {**good, "manifest": json.loads(swapped.write())},
+        "signature of another run": {**good, "signature": json.loads(swapped.signed(key).published())["signature"]},
+        "signature of another coordinator": {**good, "signature": other.sign(manifest.write()).value.hex()},
+        "another coordinator's key": {**good, "coordinator": other.public.hex()},
+        "lookalike label": {**good, "manifest": {**good["manifest"], "label": "\u0456ll"}},
+        "lookalike key of the manifest": text.replace('"label"', '"l\u0430bel"'),
+        "lookalike key beside it": text.replace('"signature"', '"s\u0456gnature"'),
+        "wide digits": {**good, "signature": "\uff10" + sign[1:]},
+        "truncated signature": {**good, "signature": sign[:-2]},
+        "half a signature": {**good, "signature": sign[:64]},
+        "empty signature": {**good, "signature": ""},
+        "longer signature": {**good, "signature": sign + "00"},
+        "capital digits": {**good, "signature": sign.upper()},
+        "zero signature": {**good, "signature": "00" * 64},
+        "S beyond the order": {**good, "signature": sign[:64] + high},
+        "one bit of R": {**good, "signature": f"{int(sign[0], 16) ^ 1:x}" + sign[1:]},
+        "no signature": {name: value for name, value in good.items() if name != "signature"},
+        "no coordinator": {name: value for name, value in good.items() if name != "coordinator"},
+        "no manifest": {name: value for name, value in good.items() if name != "manifest"},
+        "something more": {**good, "note": "x"},
+        "a manifest as text": {**good, "manifest": manifest.write().decode()},
+        "signed twice": {**good, "manifest": good},
+        "a key beside the manifest's own": {**good["manifest"], "signature": sign},
+        "two signatures": text[:-1] + f',"signature":"{sign}"}}',
+        "two manifests": text[:-1] + ',"manifest":{}}',
+        "two labels": text.replace('"label":"ill"', '"label":"ill","label":"ill"'),
+        "two labels, one escaped": text.replace('"label":"ill"', '"label":"ill","\\u006cabel":"ill"'),
+    }
+    for number, point in enumerate(small):
+        cases[f"key of small order {number}"] = {**good, "coordinator": point, "signature": neutral + "00" * 32}
+    out = []
+    for name, case in cases.items():
+        published = case if isinstance(case, str) else json.dumps(case)
+        out.append({"name": name, "published": published, "accepted": name in ("signed", "another layout")})
+    shown = {"private": key.private.hex(), "public": key.public.hex(), "fingerprint": fingerprint_of(key.public)}
+    return [{**case, **shown, "run_id": manifest.run.hex()} if case["accepted"] else case for case in out]
 
 
 def made() -> dict[str, Any]:
@@ -241,6 +313,7 @@ def cases() -> dict[str, Any]:
     made = {
         "about": "Vectors of docs/wire.md. Bytes are hexadecimal digits, integers beyond 2^53 and words are texts.",
         "seal": seals(),
+        "signatures": signatures(),
         "runs": runs(),
         "columns": columns(),
         "forms": forms(),

@@ -1,28 +1,56 @@
-// A person's own store on the device: what all runs together may cost, and the messages already drawn.
+// A person's own store on the device: what all runs together may cost, whose runs are taken, and the messages already
+// drawn.
 //
 // A run is charged and its messages are kept in one durable step, before anything is sent; what would exceed the total is
-// refused before the records are read. Runs are numbered and only ever added, each number once: of two programs that add
-// at the same time one finds the number taken, reads again, and throws its draw away unsent.
+// refused before the records are read. The whole store is one state with a number, and a write replaces state n by state
+// n + 1 or does nothing: of two programs that write at the same time one finds the number taken, reads again, and throws
+// its draw away unsent. Nothing can be missing from a state, so a store that was emptied is damaged or is not there; either
+// is an error, and only `Device.create` makes a store.
 //
-// A storage has: owner() and runs() to read, found(owner) and add(place, run) to write once; the latter two answer false
-// if there is something already. `stores/` has one for browsers, one for files, one in memory.
+// A storage has: read(), which gives [number, state], or null where there never was a store, or throws where there was one;
+// and write(number, state), which answers false if there is a state of that number or a later one already. `stores/` has
+// one for browsers, one for files, one in memory.
 
-import { BudgetExhausted, concat, hex, ManifestError, ParameterError, unhex } from "./bytes.js";
+import { BudgetExhausted, concat, hex, ManifestError, ParameterError, same, unhex } from "./bytes.js";
 import { exact, ratio } from "./exact.js";
+import { fingerprint, soundKey } from "./signature.js";
 import { digest } from "./words.js";
 
 export const ACCEPTED = ["local", "shuffle"];
+const FORMAT = 2;
 const MODELS = ["local", "shuffle", "central"];
 const EMPTIED = "the store was emptied or damaged; restore it: another draw would be a second release";
 const TRIES = 64;
 
 const sealOf = (run, messages) => hex(digest(concat(run, ...messages)));
 
+async function readOf(storage) {
+  try {
+    return await storage.read();
+  } catch (error) {
+    throw error instanceof ParameterError ? error : new ParameterError(EMPTIED);
+  }
+}
+
+/** The state of a store; an error where there is none, or where there was one. */
+async function stateOf(storage) {
+  const found = await readOf(storage);
+  if (found === null)
+    throw new ParameterError(
+      "there is no store here; make one. If there was one, restore it: a message drawn anew would be a second release",
+    );
+  const [number, state] = found;
+  if (state?.v !== FORMAT || !Array.isArray(state.runs) || !Array.isArray(state.coordinators))
+    throw new ParameterError(EMPTIED);
+  return { number, state };
+}
+
 export class Device {
-  constructor(storage, owner) {
-    Object.assign(this, { storage, person: owner.person, accepts: owner.accepts, unsealed: owner.unsealed });
-    this.epsilon = exact(owner.epsilon);
-    this.delta = exact(owner.delta);
+  constructor(storage, state) {
+    Object.assign(this, { storage, person: state.person, accepts: state.accepts, unsealed: state.unsealed });
+    this.epsilon = exact(state.epsilon);
+    this.delta = exact(state.delta);
+    this.coordinators = state.coordinators.map((key) => soundKey(unhex(key)));
   }
 
   /**
@@ -34,8 +62,9 @@ export class Device {
    * @param {string} delta
    * @param {string[]} accepts trust models; "central" only if named: its curator reads the person's own rule
    * @param {boolean} unsealed whether shuffled and central runs may be joined whose messages are not sealed
+   * @param {Uint8Array[]} coordinators public keys of those who may ask; `trust` adds one later
    */
-  static async create(storage, { person, epsilon, delta = "0", accepts = ACCEPTED, unsealed = false }) {
+  static async create(storage, { person, epsilon, delta = "0", accepts = ACCEPTED, unsealed = false, coordinators = [] }) {
     const [total, small] = [exact(epsilon), exact(delta)];
     if (total.top <= 0n || small.top < 0n || small.compare(ratio(1)) >= 0)
       throw new ParameterError("a store's total needs epsilon > 0 and 0 <= delta < 1");
@@ -43,21 +72,43 @@ export class Device {
       throw new ParameterError(`a device accepts local, shuffle or central; got ${accepts.join(", ") || "nothing"}`);
     if (typeof person !== "string" || !person || person.length > 100)
       throw new ParameterError("a store belongs to one person: give a name of 1 to 100 characters");
-    const owner = { v: 1, person, epsilon: `${total}`, delta: `${small}`, accepts: [...accepts], unsealed };
-    if (!(await storage.found(owner)))
+    const pinned = [...new Set(coordinators.map((key) => hex(soundKey(key))))].sort();
+    const owner = { person, epsilon: `${total}`, delta: `${small}`, accepts: [...accepts], unsealed };
+    const state = { v: FORMAT, ...owner, coordinators: pinned, runs: [] };
+    if (!(await storage.write(0, state)))
       throw new ParameterError("there is a store already, and a total is never changed; choose another place");
-    return new Device(storage, owner);
+    return new Device(storage, state);
   }
 
   /** The store of a place; a missing, emptied or damaged one is an error, never a new beginning. */
   static async open(storage) {
-    const owner = await storage.owner();
-    if (owner === null)
-      throw new ParameterError(
-        "there is no store here; make one. If there was one, restore it: a message drawn anew would be a second release",
-      );
-    if (owner?.v !== 1) throw new ParameterError(EMPTIED);
-    return new Device(storage, owner);
+    return new Device(storage, (await stateOf(storage)).state);
+  }
+
+  /** The store of a place, or null where there never was one: for asking a person whether to make it. */
+  static async find(storage) {
+    const found = await readOf(storage);
+    return found === null ? null : Device.open(storage);
+  }
+
+  /** Replace the state by what `change` makes of it (null: leave it); what `change` gave beside it. */
+  async #swap(change) {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { number, state } = await stateOf(this.storage);
+      const [next, result] = change(state);
+      if (next === null || (await this.storage.write(number + 1, next))) return result;
+    }
+    throw new ParameterError("the store is busy; nothing was sent");
+  }
+
+  /** Take runs of this coordinator, too; the total stays what it is. */
+  async trust(coordinator) {
+    const key = hex(soundKey(coordinator));
+    await this.#swap((state) => [
+      state.coordinators.includes(key) ? null : { ...state, coordinators: [...state.coordinators, key].sort() },
+      null,
+    ]);
+    return Device.open(this.storage);
   }
 
   /** Raises unless this person takes part in such runs. */
@@ -65,6 +116,17 @@ export class Device {
     if (person !== null && person !== this.person)
       throw new ParameterError(
         `the store belongs to '${this.person}', not to '${person}'; every person needs a store of their own`,
+      );
+    if (manifest.coordinator === null)
+      throw new ManifestError(
+        "the manifest is not signed: whoever handed it over could have put in a key of their own; ask the coordinator " +
+          "for the signed one. Nothing was drawn or sent",
+      );
+    if (!this.coordinators.some((key) => same(key, manifest.coordinator)))
+      throw new ManifestError(
+        `the manifest is signed with the key ${fingerprint(manifest.coordinator)}, and this store trusts ` +
+          `${this.coordinators.map(fingerprint).join(", ") || "none"}; if the coordinator told you this key themselves, ` +
+          "add it. Nothing was drawn or sent",
       );
     if (!this.accepts.includes(manifest.protocol))
       throw new ManifestError(
@@ -76,21 +138,14 @@ export class Device {
       );
   }
 
-  async #runs() {
-    const runs = await this.storage.runs();
-    const whole = runs.every((run, place) => run?.place === place && typeof run.id === "string");
-    if (!whole) throw new ParameterError(EMPTIED);
-    return runs;
-  }
-
-  /** Epsilon and delta of all runs so far. */
+/** Epsilon and delta of all runs so far. */
   async spent() {
-    return total(await this.#runs());
+    return total((await stateOf(this.storage)).state.runs);
   }
 
   /** The messages kept for a run; null if none were drawn. */
   async kept(manifest) {
-    return keptIn(await this.#runs(), manifest);
+    return keptIn((await stateOf(this.storage)).state.runs, manifest);
   }
 
   /** Raises if a run would take the person's total above its limit. */
@@ -108,23 +163,21 @@ export class Device {
   /** The messages of a run: drawn and charged once, kept before this returns, the same bytes ever after. */
   async messages(manifest, draw, person = null) {
     this.agrees(manifest, person);
-    for (let tries = 0; tries < TRIES; tries++) {
-      const runs = await this.#runs();
-      const kept = keptIn(runs, manifest);
-      if (kept) return { messages: kept, again: true };
-      this.afford(manifest, total(runs));
+    return this.#swap((state) => {
+      const kept = keptIn(state.runs, manifest);
+      if (kept) return [null, { messages: kept, again: true }];
+      this.afford(manifest, total(state.runs));
       const messages = draw();
       const entry = {
-        place: runs.length,
         id: hex(manifest.run),
+        coordinator: hex(manifest.coordinator),
         epsilon: `${manifest.epsilon}`,
         delta: `${manifest.delta}`,
         messages: messages.map(hex),
         digest: sealOf(manifest.run, messages),
       };
-      if (await this.storage.add(runs.length, entry)) return { messages, again: false };
-    }
-    throw new ParameterError("the store is busy; nothing was sent");
+      return [{ ...state, runs: [...state.runs, entry] }, { messages, again: false }];
+    });
   }
 }
 
@@ -136,6 +189,12 @@ function total(runs) {
 function keptIn(runs, manifest) {
   const found = runs.find((run) => run.id === hex(manifest.run));
   if (!found) return null;
+  if (found.coordinator !== hex(manifest.coordinator))
+    // Two coordinators may sign the same bytes: consent was given to one.
+    throw new ManifestError(
+      `this run was answered for the coordinator ${fingerprint(unhex(found.coordinator))}; the same run signed by another ` +
+        "one is not. Nothing was sent",
+    );
   const messages = (found.messages ?? []).map(unhex);
   // A part of the messages would carry a part of the noise.
   if (messages.some((message) => !message) || sealOf(manifest.run, messages) !== found.digest)

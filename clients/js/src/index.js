@@ -6,6 +6,7 @@ export { readCsv } from "./csv.js";
 export { ACCEPTED, Device } from "./device.js";
 export { Manifest } from "./manifest.js";
 export { bundle } from "./messages.js";
+export { fingerprint } from "./signature.js";
 export { browserStore } from "./stores/browser.js";
 export { memoryStore } from "./stores/memory.js";
 export { published, submit } from "./submit.js";

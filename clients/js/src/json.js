@@ -3,7 +3,7 @@
 
 import { ManifestError } from "./bytes.js";
 
-const DEEPEST = 8;
+const DEEPEST = 9; // of a signed manifest, which is one level deeper
 const DIGITS = 4300;
 const REFUSED = "the manifest is not JSON of strings and integers";
 

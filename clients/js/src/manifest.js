@@ -1,17 +1,19 @@
 // The manifest: everything that is fixed and published before anyone reads their data (docs/wire.md, section 1). It is
 // read, and refused, before a record is looked at.
 
-import { ascii, ManifestError, PrivpacError, unhex } from "./bytes.js";
+import { ascii, ManifestError, PrivpacError, unhex, utf8 } from "./bytes.js";
 import { Column } from "./columns.js";
 import { exact, ratio } from "./exact.js";
 import { canonical, readJson } from "./json.js";
 import { CentralItems, KIND_OF, LocalReports, ShuffledBuckets } from "./messages.js";
+import { checkSignature } from "./signature.js";
 import { learnerOf } from "./tasks.js";
 import { keepsLocal, MAX_CAP, shuffleDelta } from "./verify.js";
 import { digest } from "./words.js";
 
 export const VERSION = 2n;
 const MOST_BYTES = 1 << 20;
+const MOST_RECORDS = (1n << 31n) - 1n;
 const OVERHEAD = 61;
 const KEYS =
   "v protocol rule parameters features label seed m_min m_cap default beta mechanism guarantee analyzer".split(" ");
@@ -21,6 +23,7 @@ const MECHANISM = {
   shuffle: ["r", "p", "n_min", "n_max", "cap", "width", "direction"],
 };
 const CLAIM = ["epsilon", "delta", "neighbours", "unit"];
+const PUBLISHED = ["coordinator", "manifest", "signature"];
 
 function object(value, name, keys = null) {
   if (!(value instanceof Map)) throw new ManifestError(`${name} must be an object`);
@@ -34,19 +37,39 @@ function count(value) {
   return value;
 }
 
-/** A manifest that keeps what it promises; the constructor refuses any other. */
+/**
+ * A manifest that keeps what it promises; the constructor refuses any other. `coordinator` is whose signature it carries
+ * (and that was checked), or null.
+ */
 export class Manifest {
-  /** @param {string | Uint8Array} data the JSON text, in any layout */
+  /** @param {string | Uint8Array} data the JSON text, in any layout: what a coordinator published, or a bare manifest */
   constructor(data) {
     try {
-      if (data.length > MOST_BYTES) throw new ManifestError("a manifest has at most 1 MiB");
-      const text = typeof data === "string" ? data : new TextDecoder("utf-8", { fatal: true }).decode(data);
-      this.#read(object(readJson(text), "the manifest"));
+      if ((typeof data === "string" ? utf8(data) : data).length > MOST_BYTES)
+        throw new ManifestError(`a manifest has at most ${MOST_BYTES} bytes`);
+      const text = typeof data === "string" ? data : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+      const values = object(readJson(text), "the manifest");
+      const signed = PUBLISHED.some((key) => values.has(key));
+      const manifest = signed ? object(values.get("manifest"), "manifest") : values;
+      this.bytes = ascii(canonical(manifest));
+      this.coordinator = signed ? this.#signer(values) : null;
+      this.#read(manifest);
     } catch (error) {
       if (error instanceof ManifestError) throw error;
       const said = error instanceof PrivpacError ? error.message : "an entry has a wrong type or is too large";
       throw new ManifestError(`the manifest is refused: ${said}`);
     }
+  }
+
+  #signer(values) {
+    const [key, signature] = ["coordinator", "signature"].map((name) => unhex(values.get(name)));
+    if (values.size !== PUBLISHED.length || key?.length !== 32 || signature?.length !== 64)
+      throw new ManifestError(
+        "a signed manifest holds coordinator (64 hexadecimal digits in small letters), manifest and signature (128 of " +
+          "them), and nothing else",
+      );
+    checkSignature(this.bytes, key, signature);
+    return key;
   }
 
   #read(values) {
@@ -61,7 +84,6 @@ export class Manifest {
     const missing = KEYS.find((key) => !values.has(key));
     if (missing) throw new ManifestError(`key '${missing}' is missing`);
     const get = (key) => values.get(key);
-    this.bytes = ascii(canonical(values));
     this.run = digest(this.bytes);
     this.protocol = get("protocol");
     if (!Object.hasOwn(MECHANISM, this.protocol)) throw new ManifestError("protocol must be one of central, local, shuffle");
@@ -80,6 +102,8 @@ export class Manifest {
       throw new ManifestError("the seed is 64 hexadecimal digits in small letters");
     this.rule = get("rule");
     [this.mMin, this.mCap] = [count(get("m_min")), count(get("m_cap"))];
+    if (this.mMin > MOST_RECORDS || this.mCap > MOST_RECORDS)
+      throw new ManifestError(`m_min and m_cap are at most ${MOST_RECORDS}`);
     const sizes = this.columns.map((column) => column.size);
     const records = { mMin: this.mMin, mCap: this.mCap };
     this.learner = learnerOf(this.rule, sizes, object(get("parameters"), "parameters"), records);

@@ -6,6 +6,7 @@ import { countTests, Junctions, QueryLists, StagewiseLists } from "./learners/li
 import { Cuts, HashedPoints, Intervals, Parities, Points, RaceLearner } from "./learners/scores.js";
 import { Ellipsoid, RoundedSeparator } from "./learners/separators.js";
 import { ParitySolver, VersionLists } from "./learners/small.js";
+import { integer } from "./learners/universe.js";
 import { Bayes, CanonicalWeights, scaleOf } from "./learners/weights.js";
 
 const GAMMA = 95175598367531n; // floor(60 log2(e) 2^40)
@@ -67,7 +68,7 @@ function lists(sizes, own) {
   const d = yesNo(sizes);
   const [learner, k] = [own.learner ?? "race", own.k ?? 1n];
   const tests = countTests(d, k);
-  const stages = own.stages ?? (tests < 4n ? tests : 4n);
+  const stages = integer("stages", own.stages ?? (tests < 4n ? tests : 4n), 1n, tests);
   if (learner === "race") {
     only(own, learner, ["Gamma", "k", "stages", "weight"]);
     return new StagewiseLists(d, { Gamma: own.Gamma ?? GAMMA, k, stages, weight: own.weight ?? 2n });
@@ -76,7 +77,6 @@ function lists(sizes, own) {
     throw new ParameterError(`the learner of decision lists is 'race' or 'queries', got '${learner}'`);
   only(own, learner, ["k", "stages", "grid", "theta", "stop", "alpha"]);
   if (own.alpha === undefined) {
-    if (stages < 1n) throw new ParameterError("stages must be at least 1");
     return new QueryLists(d, {
       k,
       rules: stages,
@@ -171,7 +171,7 @@ export function learnerOf(kind, sizes, parameters, records) {
     if (!Object.hasOwn(known, name))
       throw new ParameterError(`${kind} takes ${Object.keys(known).join(", ")}; got '${name.slice(0, 40)}'`);
     // Integers beyond 2^53 travel as text.
-    own[name] = name === "Gamma" && /^[0-9]{1,20}$/.test(value) ? BigInt(value) : value;
+    own[name] = name === "Gamma" && ["string", whole].includes(typeof value) && /^[0-9]{1,20}$/.test(value) ? BigInt(value) : value;
     if (typeof own[name] !== known[name])
       throw new ParameterError(`${name} must be ${known[name] === whole ? "an integer" : "a text"}`);
   }

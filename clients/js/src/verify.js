@@ -8,6 +8,7 @@ export const MAX_CAP = 1n << 18n;
 const BITS = 256n;
 const WIDE = 2n * BITS;
 const MOST = 1 << 15;
+const WHOLE = 1n << 64n;
 const ONE = ratio(1);
 const TAIL = new Ratio(1n, 1n << 40n);
 
@@ -25,6 +26,8 @@ export const keepsLocal = (keep, epsilon) => ONE.minus(keep).over(keep).compare(
 class Tails {
   constructor(r, p) {
     const mass = new Mass(r, p, WIDE);
+    // No lower end would ever rise above 0, while the upper ones grow beyond all bounds.
+    if (mass.f[0] === 0n) throw new ManifestError("the noise spreads over too many counts");
     this.f = [mass.f];
     for (let k = 0n; ; ) {
       mass.step(k++);
@@ -49,8 +52,17 @@ class Tails {
   }
 }
 
+/** Refuse, before a table is built, noise that no table of a device holds: long numbers, or a mean beyond it. */
+function checkNoise(r, p) {
+  if ([r.top, r.bottom, p.top, p.bottom].some((part) => part >= WHOLE))
+    throw new ManifestError("r and p of the noise have numerators and denominators below 2**64");
+  if (r.times(p).over(ONE.minus(p)).compare(ratio(MOST)) > 0)
+    throw new ManifestError("the noise spreads over too many counts");
+}
+
 /** An upper bound on the delta of a shuffled count, the cap on messages included. */
 export function shuffleDelta(select, nMax, epsilon) {
+  checkNoise(select.r, select.p);
   const [low, high] = decay(epsilon);
   const noise = new Tails(select.r, select.p);
   const less = select.r.minus(ONE);

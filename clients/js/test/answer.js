@@ -14,14 +14,16 @@ const given = (words) => {
 const value = (found) => (found !== null && typeof found === "object" ? BigInt(found.integer) : found);
 
 function answer({ manifest, records, words }) {
+  const before = process.cpuUsage();
+  const seconds = () => (({ user, system }) => (user + system) / 1e6)(process.cpuUsage(before));
   let client;
   try {
     client = new Client(manifest);
   } catch (error) {
     if (!(error instanceof PrivpacError)) throw error;
-    return { refused: error.message };
+    return { refused: error.message, seconds: seconds() };
   }
-  if (!records) return {};
+  if (!records) return { run: hex(client.manifest.run), seconds: seconds() };
   const item = client.item(
     records.map((record) => Object.fromEntries(Object.entries(record).map(([name, found]) => [name, value(found)]))),
   );

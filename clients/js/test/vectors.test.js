@@ -3,14 +3,16 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { hex, unhex } from "../src/bytes.js";
+import { hex, ManifestError, unhex } from "../src/bytes.js";
 import { Client } from "../src/client.js";
 import { Column } from "../src/columns.js";
 import { readJson } from "../src/json.js";
 import { canonicalList } from "../src/learners/lists.js";
 import { PackedLists } from "../src/learners/universe.js";
+import { Manifest } from "../src/manifest.js";
 import { bundle } from "../src/messages.js";
 import { seal } from "../src/seal.js";
+import { fingerprint } from "../src/signature.js";
 import { learnerOf } from "../src/tasks.js";
 import { told } from "../src/told.js";
 import { Draws } from "../src/words.js";
@@ -44,6 +46,15 @@ for (const { name, kind, run_id, analyzer_public, ephemeral_private, message, se
   test(`seal: ${name}`, () => {
     const found = seal(unhex(run_id), kind, unhex(analyzer_public), unhex(message), unhex(ephemeral_private));
     assert.equal(hex(found), sealed);
+  });
+
+for (const { name, published, accepted, public: key, fingerprint: shown, run_id } of VECTORS.signatures)
+  test(`signature: ${name}`, () => {
+    if (!accepted) return assert.throws(() => new Manifest(published), ManifestError);
+    const manifest = new Manifest(published);
+    assert.equal(hex(manifest.coordinator), key);
+    assert.equal(fingerprint(manifest.coordinator), shown);
+    assert.equal(hex(manifest.run), run_id);
   });
 
 for (const { column, size, values, codes } of VECTORS.columns)

@@ -109,8 +109,9 @@ def _only(own: Values, learner: str, allowed: set[str]) -> None:
 def _lists(sizes: Sizes, own: Values, records: Values) -> StableLearner:
     d, learner = _yes_no(sizes), own.get("learner", "race")
     tests = count_tests(d, own.get("k", 1))
-    # One column has three tests, fewer than the usual four stages.
-    stages = own.get("stages", min(4, tests))
+    # One column has three tests, fewer than the usual four stages; a test that occurs twice says nothing the second
+    # time, and longer lists would only be long numbers.
+    stages = integer("stages", own.get("stages", min(4, tests)), 1, tests)
     inner: StableLearner
     if learner == "race":
         _only(own, learner, {"Gamma", "k", "stages", "weight"})

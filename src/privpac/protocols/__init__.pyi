@@ -14,3 +14,5 @@ from .protocol import ShuffleProtocol as ShuffleProtocol
 from .seal import AnalyzerKey as AnalyzerKey
 from .shuffle import ShuffleSelection as ShuffleSelection
 from .shuffler import Shuffler as Shuffler
+from .signature import CoordinatorKey as CoordinatorKey
+from .signature import fingerprint as fingerprint

@@ -1,6 +1,6 @@
 """A client: needs the manifest, its own records and the person's store, nothing else.
 
-    python -m privpac.protocols.client device STORE --person ann --epsilon 1
+    python -m privpac.protocols.client device STORE --person ann --epsilon 1 --coordinator-key coordinator.pub
     python -m privpac.protocols.client send manifest.json records.csv message.bin --store STORE
 
 **Guarantee.**  Local: the message is ``epsilon``-private by itself, whoever reads it.  Shuffle: the messages are
@@ -9,14 +9,16 @@ before anything is read, and refused if it is weaker than ``max_epsilon``, ``max
 
 A user with fewer than ``m_min`` valid records sends what someone with nothing to say sends, never silence.  A message
 is drawn **once**: with ``store`` (:mod:`privpac.protocols.device`) it is charged to the person's total, kept, and sent
-again byte for byte, because a second draw would be a second release.  Where the manifest names the analyzer's key every
-message is sealed to it.  Standard library and numpy only; sealing needs the package ``cryptography``.
+again byte for byte, because a second draw would be a second release.  A store takes manifests of the coordinators its
+person trusts and no others, so nobody on the way can put in an analyzer's key of their own; without a store (in
+simulations, where nothing leaves the process) no signature is asked for.  Where the manifest names the analyzer's key
+every message is sealed to it.  Standard library and numpy only; signatures and sealing need the package
+``cryptography``.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +34,8 @@ from privpac.protocols.device import ACCEPTED, Device, Kept
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.promises import told
 from privpac.protocols.seal import seal
-from privpac.protocols.submit import submit
+from privpac.protocols.signature import CoordinatorKey, fingerprint
+from privpac.protocols.submit import read_token, submit
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
 from privpac.released_write import write_durably
 from privpac.rng import Rng, secret_rng
@@ -121,28 +124,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--epsilon", required=True, help="the total of all runs")
     made.add_argument("--delta", default="0")
     made.add_argument("--accept", action="append", help="local, shuffle or central; repeat")
+    more = verbs.add_parser("trust", help="take runs of another coordinator, too")
+    more.add_argument("store", type=Path)
+    for each in (made, more):
+        each.add_argument(
+            "--coordinator-key",
+            type=Path,
+            action="append",
+            required=True,
+            help="public key of a coordinator, got from them and not from the collector; repeat",
+        )
     answer = verbs.add_parser("send", help="turn records into messages")
     for name in ("manifest", "records", "out"):
         answer.add_argument(name, type=Path)
     answer.add_argument("--store", type=Path, required=True)
     answer.add_argument("--url", help="send them to this collector, too; the token is in PRIVPAC_TOKEN")
+    answer.add_argument("--token-file", help="a file with the token instead; - is standard input")
     answer.add_argument("--authority", help="certificates to trust, for a collector with its own")
     try:
         given = parser.parse_args(arguments)
     except SystemExit as stop:
         return int(stop.code or 0)
     try:
-        if given.verb == "device":
-            Device.new(given.store, given.person, given.epsilon, given.delta, given.accept or ACCEPTED)
+        if given.verb != "send":
+            keys = [CoordinatorKey.read_public(path.read_bytes()) for path in given.coordinator_key]
+            if given.verb == "device":
+                accepted = given.accept or ACCEPTED
+                Device.new(given.store, given.person, given.epsilon, given.delta, accepted, coordinators=keys)
+            for key in keys:
+                if given.verb == "trust":
+                    Device.open(given.store).trust(key)
+                sys.stderr.write(f"trusts the coordinator {fingerprint(key)}: compare it with what they told you\n")
         else:
-            client = Client(Manifest.read(given.manifest.read_bytes()))
+            token = read_token(given.token_file) if given.url else None
             own = Device.open(given.store)
+            client = Client(Manifest.read(given.manifest.read_bytes()))
+            own.agrees(client.manifest)
             body = bundle(client.messages(read_records(client.manifest, given.records), store=own))
             write_durably(given.out, body)
             sys.stderr.write(f"{told(client.manifest)}\n")
             if given.url:
-                token, run = os.environ.get("PRIVPAC_TOKEN"), client.manifest.run
-                submit(given.url, own.person, body, token, run=run, authority=given.authority)
+                submit(given.url, own.person, body, token, run=client.manifest.run, authority=given.authority)
     except PrivpacError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -35,6 +35,7 @@ INVALID = -1
 _EXACT = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400}|\.[0-9]{1,300})?")
 _WRITTEN = re.compile(r"\s*[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?\s*")
 _DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00(:00(\.0{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?")
+_PLAIN_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TOP = 1 << 63
 
 
@@ -103,6 +104,8 @@ class DeviceColumn:
     @classmethod
     def days(cls, name: str, first: Any, last: Any) -> DeviceColumn:
         try:
+            if not all(_PLAIN_DAY.fullmatch(day) for day in (first, last)):  # Python also reads 20201231
+                raise ValueError
             low, high = date.fromisoformat(first).toordinal(), date.fromisoformat(last).toordinal()
         except (TypeError, ValueError):
             raise ManifestError("days are written like 2020-12-31") from None

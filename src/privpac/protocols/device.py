@@ -1,9 +1,10 @@
 """A person's own store on the device: what all runs together may cost, and the messages already drawn.
 
-One file, made on purpose (:meth:`Device.new`) for one person, with a total epsilon and delta over all runs and the
-trust models this person agrees to.  A run is charged and its messages are kept **in one durable transaction, before
-anything is sent**: whatever happens to the program then, the same bytes are sent again and nothing is charged twice.
-What would exceed the total is refused before the records are read.
+One file, made on purpose (:meth:`Device.new`) for one person, with a total epsilon and delta over all runs, the trust
+models this person agrees to, and the public keys of the coordinators this person trusts: a manifest that none of them
+signed is refused before anything is drawn or charged, whoever handed it over.  A run is charged and its messages are
+kept **in one durable transaction, before anything is sent**: whatever happens to the program then, the same bytes are
+sent again and nothing is charged twice.  What would exceed the total is refused before the records are read.
 
 **Guarantee.**  Let run i promise ``(epsilon_i, delta_i)``.  In every model that covers exchanging a person's message
 for that of somebody with nothing to say (replace), or leaving it out (add-remove, where nothing to say is no vote).
@@ -26,6 +27,7 @@ from pathlib import Path
 from privpac.errors import BudgetExhausted, ManifestError, ParameterError
 from privpac.protocols.bundle import bundle, unbundle
 from privpac.protocols.manifest import Manifest
+from privpac.protocols.signature import fingerprint, sound_key
 from privpac.released_write import keep_once
 
 __all__ = ["ACCEPTED", "Device", "Kept"]
@@ -39,9 +41,11 @@ _TABLES = """
 CREATE TABLE owner (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL, person TEXT NOT NULL,
   epsilon TEXT NOT NULL, delta TEXT NOT NULL, accepts TEXT NOT NULL, unsealed INTEGER NOT NULL, runs INTEGER NOT NULL,
   mark BLOB NOT NULL);
+CREATE TABLE coordinator (key BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE run (id BLOB PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL, messages BLOB NOT NULL,
-  digest BLOB NOT NULL);
+  digest BLOB NOT NULL, coordinator BLOB NOT NULL);
 """
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Device:
     delta: Fraction
     accepts: tuple[str, ...] = ACCEPTED
     unsealed: bool = False
+    coordinators: tuple[bytes, ...] = ()
 
     @classmethod
     def new(
@@ -73,6 +78,7 @@ class Device:
         accepts: Sequence[str] = ACCEPTED,
         *,
         unsealed: bool = False,
+        coordinators: Sequence[bytes] = (),
     ) -> Device:
         """Make a store; never over another one.
 
@@ -88,6 +94,9 @@ class Device:
             Trust models: "local", "shuffle" and, if named, "central", whose curator sees the person's own rule.
         unsealed
             Whether shuffled and central runs may be joined whose messages are not sealed.
+        coordinators
+            Public keys of those who may ask, 32 bytes each; :meth:`trust` adds one later.  From them and nobody else
+            manifests are taken.
         """
         total, small = Fraction(epsilon), Fraction(delta)
         if not (total > 0 and 0 <= small < 1):
@@ -97,7 +106,8 @@ class Device:
             raise ParameterError(f"a device accepts local, shuffle or central; got {', '.join(strange) or 'nothing'}")
         if not person or len(person) > 100:
             raise ParameterError("a store belongs to one person: give a name of 1 to 100 characters")
-        made = cls(folder, person, total, small, tuple(accepts), unsealed)
+        pinned = tuple(sorted({sound_key(key) for key in coordinators}))
+        made = cls(folder, person, total, small, tuple(accepts), unsealed, pinned)
         data = made._first()
         try:
             if keep_once(folder / _NAME, data) != data:
@@ -115,7 +125,10 @@ class Device:
             book.execute("PRAGMA page_size = 1024")
             for statement in _TABLES.split(";")[:-1]:
                 book.execute(statement)
-            book.execute("INSERT INTO owner VALUES (1, 1, ?, ?, ?, ?, ?, 0, ?)", (*values, secrets.token_bytes(16)))
+            book.execute(
+                "INSERT INTO owner VALUES (1, ?, ?, ?, ?, ?, ?, 0, ?)", (_FORMAT, *values, secrets.token_bytes(16))
+            )
+            book.executemany("INSERT INTO coordinator VALUES (?)", [(key,) for key in self.coordinators])
             return book.serialize()
 
     @classmethod
@@ -124,9 +137,17 @@ class Device:
         found = cls(folder, "", Fraction(0), Fraction(0))
         with found._book() as book:
             row = book.execute("SELECT version, person, epsilon, delta, accepts, unsealed FROM owner").fetchone()
-            if row is None or row[0] != 1:
+            if row is None or row[0] != _FORMAT:
                 raise _emptied(folder)
-        return cls(folder, row[1], Fraction(row[2]), Fraction(row[3]), tuple(row[4].split()), bool(row[5]))
+            pinned = tuple(key for (key,) in book.execute("SELECT key FROM coordinator ORDER BY key"))
+        return cls(folder, row[1], Fraction(row[2]), Fraction(row[3]), tuple(row[4].split()), bool(row[5]), pinned)
+
+    def trust(self, coordinator: bytes) -> Device:
+        """The same store, which takes runs of this coordinator, too; the total stays what it is."""
+        key = sound_key(coordinator)
+        with self._book() as book:
+            book.execute("INSERT OR IGNORE INTO coordinator VALUES (?)", (key,))
+        return Device.open(self.folder)
 
     @contextmanager
     def _book(self) -> Iterator[sqlite3.Connection]:
@@ -162,6 +183,18 @@ class Device:
                 f"the store in {str(self.folder)!r} belongs to {self.person!r}, not to {person!r}; every person needs "
                 "a store of their own"
             )
+        if manifest.coordinator is None:
+            raise ManifestError(
+                "the manifest is not signed: whoever handed it over could have put in a key of their own; ask the "
+                "coordinator for the signed one. Nothing was drawn or sent"
+            )
+        if manifest.coordinator not in self.coordinators:
+            trusted = ", ".join(map(fingerprint, self.coordinators)) or "none"
+            raise ManifestError(
+                f"the manifest is signed with the key {fingerprint(manifest.coordinator)}, and this store trusts "
+                f"{trusted}; if the coordinator told you this key themselves, add it with: privpac protocol trust. "
+                "Nothing was drawn or sent"
+            )
         if manifest.protocol not in self.accepts:
             raise ManifestError(
                 f"this is a {manifest.protocol} run and the device accepts {', '.join(self.accepts)}; nothing was sent"
@@ -187,9 +220,14 @@ class Device:
         return kept
 
     def _kept(self, book: sqlite3.Connection, manifest: Manifest) -> Kept | None:
-        row = book.execute("SELECT messages, digest FROM run WHERE id = ?", (manifest.run,)).fetchone()
+        row = book.execute("SELECT messages, digest, coordinator FROM run WHERE id = ?", (manifest.run,)).fetchone()
         if row is None:
             return None
+        if row[2] != manifest.coordinator:  # two coordinators may sign the same bytes: consent was given to one
+            raise ManifestError(
+                f"this run was answered for the coordinator {fingerprint(row[2])}; the same run signed by another one "
+                "is not. Nothing was sent"
+            )
         if _digest(manifest.run, row[0]) != row[1]:  # a part of the messages would carry a part of the noise
             raise ParameterError(
                 "the messages kept in the store are damaged; nothing was sent, and no others may be drawn for this run"
@@ -211,8 +249,11 @@ class Device:
         found = draw()
         data = bundle(found)
         book.execute(
-            "INSERT INTO run VALUES (?, ?, ?, ?, ?)",
-            (manifest.run, str(manifest.epsilon), str(manifest.delta), data, _digest(manifest.run, data)),
+            "INSERT INTO run VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                *(manifest.run, str(manifest.epsilon), str(manifest.delta), data, _digest(manifest.run, data)),
+                manifest.coordinator,
+            ),
         )
         book.execute("UPDATE owner SET runs = runs + 1")
         return found

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from privpac.errors import ParameterError
 from privpac.protocols.bundle import bundle, unbundle
-from privpac.protocols.manifest import Manifest
+from privpac.protocols.manifest import MAX_BYTES, Manifest
 from privpac.protocols.wire import HEAD, PLAIN, SEALED, frame, pack_shuffled
 from privpac.released_write import keep_once
 
@@ -46,7 +46,6 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}")
 
 Submitted = list[tuple[str, list[bytes]]]
 _FOLDER, _SHUFFLED = b"PPF1", b"PPS2"
-_MANIFEST = 1 << 20
 _CHECK = 32
 
 FAULTS = {
@@ -64,11 +63,9 @@ def read_manifest(path: Path) -> Manifest:
     """A manifest's file."""
     try:
         with open(path, "rb") as file:
-            data = file.read(_MANIFEST + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ParameterError(f"cannot read the manifest {str(path)!r}: {error.strerror}") from None
-    if len(data) > _MANIFEST:
-        raise ParameterError(f"{str(path)!r} is too large for a manifest")
     return Manifest.read(data)
 
 

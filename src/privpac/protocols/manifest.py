@@ -2,18 +2,22 @@
 
 It names the rule to learn, the columns with their public domains, the public seed, the mechanism and the guarantee it
 claims.  ``read`` refuses what it does not know, and recomputes the guarantee from the mechanism: a manifest that
-promises more than its mechanism keeps is never accepted.  Standard library and numpy only.
+promises more than its mechanism keeps is never accepted.  What is published carries the coordinator's signature
+(:mod:`privpac.protocols.signature`); a manifest that names a coordinator was signed by it, or does not exist.  Standard
+library and numpy only; a signature needs the package ``cryptography``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from privpac.agreement.races.flat import MAX_DENOMINATOR
 from privpac.agreement.tasks import Task
 from privpac.agreement.work import check_work
 from privpac.errors import ManifestError, ParameterError, PrivpacError, TooLargeError
@@ -21,10 +25,14 @@ from privpac.protocols.columns import DeviceColumn, exact
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.seal import OVERHEAD
 from privpac.protocols.shuffle import ShuffleSelection
+from privpac.protocols.signature import CoordinatorKey, Signature
 from privpac.protocols.verify import MAX_CAP, keeps_local, shuffle_delta
 from privpac.protocols.wire import KIND_OF, canonical, run_id, size_of
 
-__all__ = ["VERSION", "Manifest"]
+__all__ = ["MAX_BYTES", "VERSION", "Manifest"]
+
+MAX_BYTES = 1 << 20
+"""A manifest and its signature, as they are published."""
 
 VERSION = 2
 _KEYS = {
@@ -49,19 +57,28 @@ _MECHANISM = {
     "shuffle": {"r", "p", "n_min", "n_max", "cap", "width", "direction"},
 }
 _CLAIM = {"epsilon", "delta", "neighbours", "unit"}
+_PUBLISHED = {"coordinator", "manifest", "signature"}
+_DIGITS = re.compile(r"([0-9a-f]{2})*")
+_RATE = re.compile(r"[0-9]{1,20}")
+_RATIONAL = re.compile(r"[+-]?[0-9]{1,400}(/[0-9]{1,400}|(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?)")
+_RATIONALS = {"alpha", "share", "theta", "stop", "ridge"}
 
 
 @dataclass(frozen=True)
 class Manifest:
     """A run of the protocol.  ``values`` is the JSON object itself; build one with the protocols of
-    ``privpac.protocols``."""
+    ``privpac.protocols``.  With ``signature`` it is what a coordinator published."""
 
     values: Mapping[str, Any]
+    signature: Signature | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         try:
             # A copy of its own: what was checked is what is used.
-            object.__setattr__(self, "values", json.loads(canonical(self.values)))
+            data = canonical(self.values)
+            if self.signature is not None:
+                self.signature.check(data)
+            object.__setattr__(self, "values", json.loads(data))
             self._check()
         except (
             PrivpacError,
@@ -83,18 +100,47 @@ class Manifest:
 
     @classmethod
     def read(cls, data: bytes | str) -> Manifest:
-        """From JSON text."""
+        """From JSON text: what a coordinator published, or a bare manifest."""
         try:
-            values = json.loads(data, parse_float=_refuse, parse_constant=_refuse, object_pairs_hook=_once)
-        except (ValueError, RecursionError):
+            text = data.encode() if isinstance(data, str) else data
+            if len(text) > MAX_BYTES:
+                raise ManifestError(f"a manifest has at most {MAX_BYTES} bytes")
+            values = json.loads(text.decode(), parse_float=_refuse, parse_constant=_refuse, object_pairs_hook=_once)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, ManifestError):
+                raise
             raise ManifestError("the manifest is not JSON of strings and integers") from None
         if not isinstance(values, dict):
             raise ManifestError("the manifest must be a JSON object")
-        return cls(values)
+        if not _PUBLISHED & set(values):
+            return cls(values)
+        key, signature = (_hex_of(values.get(name)) for name in ("coordinator", "signature"))
+        if set(values) != _PUBLISHED or key is None or signature is None or (len(key), len(signature)) != (32, 64):
+            raise ManifestError(
+                "a signed manifest holds coordinator (64 hexadecimal digits in small letters), manifest and signature "
+                "(128 of them), and nothing else"
+            )
+        return cls(_object(values["manifest"], "manifest"), Signature(key, signature))
 
     def write(self) -> bytes:
         """The canonical bytes."""
         return canonical(self.values)
+
+    def signed(self, key: CoordinatorKey) -> Manifest:
+        """The same run, signed by its coordinator."""
+        return Manifest(self.values, key.sign(self.write()))
+
+    def published(self) -> bytes:
+        """What everyone may read: the manifest with its signature, or as it is."""
+        if self.signature is None:
+            return self.write()
+        signature = {"coordinator": self.signature.coordinator.hex(), "signature": self.signature.value.hex()}
+        return canonical({**signature, "manifest": self.values})
+
+    @property
+    def coordinator(self) -> bytes | None:
+        """Whose signature it carries."""
+        return None if self.signature is None else self.signature.coordinator
 
     def _check(self) -> None:
         self._speaks()
@@ -114,16 +160,20 @@ class Manifest:
             )
         if self._claim["unit"] != "user" or not isinstance(self.values["label"], str):
             raise ManifestError("the unit is the user, and the label is a column's name")
-        if not all(isinstance(self.values[key], str) for key in ("default", "analyzer")):
-            raise ManifestError("default and analyzer are hexadecimal texts, perhaps empty")
+        if any(_hex_of(self.values[key]) is None for key in ("default", "analyzer", "seed")):
+            raise ManifestError("seed, default and analyzer are hexadecimal digits in small letters")
         names = [column.name for column in self.columns]
         if len({*names, self.label}) != len(names) + 1:
             raise ManifestError("columns must have different names")
-        if len(self.values["seed"]) != 64 or self.seed.hex() != self.values["seed"]:
+        if len(self.seed) != 32:
             raise ManifestError("the seed is 64 hexadecimal digits in small letters")
-        if self.default is not None and self.task.learner.decode(self.default) is None:
-            raise ManifestError("the default is no rule of this class")
-        if self.analyzer is not None and self.analyzer.hex() != self.values["analyzer"]:
+        if self.default is not None:
+            learner = self.task.learner
+            if learner.universe.item(learner.universe.number(self.default)) != self.default:
+                raise ManifestError("the default is no rule of this class")
+            if learner.decode(self.default) is None:
+                raise ManifestError("the default is no rule of this class")
+        if len(self.analyzer or bytes(32)) != 32:
             raise ManifestError("the analyzer's public key is 64 hexadecimal digits in small letters, or an empty text")
         check_work(self.task)
         if not 0 < self.beta < 1:
@@ -212,12 +262,18 @@ class Manifest:
     @cached_property
     def task(self) -> Task:
         parameters = _object(self.values["parameters"], "parameters")
+        if max(records := [_count(self.values[key]) for key in ("m_min", "m_cap")]) > MAX_DENOMINATOR:
+            raise ManifestError(f"m_min and m_cap are at most {MAX_DENOMINATOR}")
         # Integers beyond 2**53 travel as text.
-        read = {name: int(value) if name == "Gamma" else value for name, value in parameters.items()}
+        read = {
+            name: int(value) if name == "Gamma" and _RATE.fullmatch(str(value)) else value
+            for name, value in parameters.items()
+        }
+        for name, value in parameters.items():
+            if name in _RATIONALS and isinstance(value, str) and not _RATIONAL.fullmatch(value):
+                raise ManifestError(f"{name} is a number such as '1/20' or '0.05', of at most 400 digits")
         sizes = tuple(column.size for column in self.columns)
-        return Task(
-            self.values["rule"], sizes, tuple(read.items()), _count(self.values["m_min"]), _count(self.values["m_cap"])
-        )
+        return Task(self.values["rule"], sizes, tuple(read.items()), *records)
 
     @property
     def default(self) -> bytes | None:
@@ -233,12 +289,7 @@ class Manifest:
     @property
     def analyzer(self) -> bytes | None:
         """The public key to which messages are sealed; ``None``: they are not."""
-        text = self.values["analyzer"]
-        if not text:
-            return None
-        if len(text) != 64:
-            raise ManifestError("the analyzer's public key has 64 hexadecimal digits")
-        return bytes.fromhex(text)
+        return bytes.fromhex(self.values["analyzer"]) or None
 
     @property
     def kind(self) -> int:
@@ -293,6 +344,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("a key occurs twice")
     return dict(pairs)
+
+
+def _hex_of(value: Any) -> bytes | None:
+    """Bytes from small hexadecimal digits, written in the one way that every client reads."""
+    return bytes.fromhex(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else None
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
 import ssl
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from privpac.errors import ParameterError
 from privpac.protocols.files import NAME
 from privpac.protocols.manifest import VERSION
 
-__all__ = ["fetch", "receipt", "submit"]
+__all__ = ["fetch", "read_token", "receipt", "submit"]
 
 _PATIENCE = 20.0
 _MOST = 1 << 32
+_TOKEN = 4096
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -40,6 +44,23 @@ def receipt(body: bytes) -> str:
     '0e5751c0'
     """
     return hashlib.blake2b(body, digest_size=32).hexdigest()
+
+
+def read_token(path: str | Path | None, variable: str = "PRIVPAC_TOKEN") -> str | None:
+    """A token from a file ("-" is standard input), else from the environment; never from the arguments of a command,
+    which every user of a machine can read."""
+    if path is None:
+        return os.environ.get(variable) or None
+    try:
+        text = sys.stdin.read(_TOKEN + 1) if str(path) == "-" else Path(path).read_text(encoding="ascii")
+    except OSError as error:
+        raise ParameterError(f"cannot read the token's file {str(path)!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        text = ""
+    token = text.strip()
+    if not token or len(token) > _TOKEN or len(token.split()) != 1 or not token.isprintable():
+        raise ParameterError(f"{str(path)!r} must hold the token alone, on one line")
+    return token
 
 
 def submit(

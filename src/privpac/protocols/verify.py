@@ -22,6 +22,7 @@ MAX_CAP = 1 << 18
 
 _BITS = 256
 _MOST = 1 << 15
+_WHOLE = 1 << 64
 
 
 def _decay(epsilon: Fraction) -> tuple[Fraction, Fraction]:
@@ -41,6 +42,7 @@ def shuffle_delta(select: ShuffleSelection, n_max: int, epsilon: Fraction) -> Fr
 
     The bound is that of :mod:`privpac.protocols.calibrate`; every quantity is rounded against the claim.
     """
+    check_noise(select.r, select.p)
     decay_low, decay_high = _decay(epsilon)
     noise = _Tails(select.r, select.p)
     total, r = Fraction(0), select.r
@@ -58,6 +60,14 @@ def shuffle_delta(select: ShuffleSelection, n_max: int, epsilon: Fraction) -> Fr
     if select.cap < least_cap(select):
         raise ManifestError("the cap on messages is too small for the noise")
     return total + cap_price(epsilon, n_max)
+
+
+def check_noise(r: Fraction, p: Fraction) -> None:
+    """Refuse, before a table is built, noise that no table of a device holds: long numbers, or a mean beyond it."""
+    if any(part >= _WHOLE for value in (r, p) for part in (value.numerator, value.denominator)):
+        raise ManifestError("r and p of the noise have numerators and denominators below 2**64")
+    if r * p / (1 - p) > _MOST:
+        raise ManifestError("the noise spreads over too many counts")
 
 
 def cap_price(epsilon: Fraction, n_max: int) -> Fraction:
@@ -79,6 +89,8 @@ class _Tails:
 
     def __init__(self, r: Fraction, p: Fraction) -> None:
         mass, k = Mass(r, p, 2 * _BITS), 0
+        if mass.f[0] == 0:  # no lower end would ever rise above 0, while the upper ones grow beyond all bounds
+            raise ManifestError("the noise spreads over too many counts")
         listed = [mass.f]
         limit = 1 << _BITS
         while True:

@@ -1,12 +1,18 @@
-// A store in a folder, for Node: one file for the owner, one for every run, each written whole and linked into place
-// once. A file that is there is never changed, so nothing is lost when the program dies at any moment.
+// A store in a folder: one file, store-<number>.json, which holds everything. A state is written whole, with a digest of
+// itself, and linked into place under the next number; then the one before it goes. Nothing is lost when the program dies
+// at any moment: of two files the one with the larger number counts, and if that is damaged so is the store. A number may
+// be free again because a later one is there already: so a state counts as written when none is later once it is linked.
 
 import { randomBytes } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { ParameterError } from "../bytes.js";
+import { hex, ParameterError, utf8 } from "../bytes.js";
+import { digest } from "../words.js";
 
-const RUN = /^run-([0-9]{6})\.json$/;
+const STATE = /^store-([0-9]{9})\.json$/;
+const LINE = /^([0-9a-f]{64})\n([^]*)\n$/;
+const RACES = 64;
+const nameOf = (number) => `store-${String(number).padStart(9, "0")}.json`;
 
 async function flushed(path, flags, data) {
   const file = await open(path, flags, 0o600);
@@ -20,42 +26,53 @@ async function flushed(path, flags, data) {
 
 /** The store in a folder. */
 export function fileStore(folder) {
-  const once = async (name, value) => {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    const draft = join(folder, `.draft-${randomBytes(8).toString("hex")}`);
-    await flushed(draft, "wx", JSON.stringify(value));
+  const failed = (what, error) => new ParameterError(`the store in '${folder}' cannot be ${what} (${error.code})`);
+  /** The numbers that are there, the largest first. */
+  const numbers = async () => {
     try {
-      await link(draft, join(folder, name));
-      await flushed(folder, "r");
-      return true;
+      const found = (await readdir(folder)).map((name) => STATE.exec(name)).filter(Boolean);
+      return found.map((match) => Number(match[1])).sort((a, b) => b - a);
     } catch (error) {
-      if (error.code === "EEXIST") return false;
-      throw new ParameterError(`the store in '${folder}' cannot be written (${error.code})`);
-    } finally {
-      await unlink(draft);
+      if (error.code === "ENOENT") return [];
+      throw failed("read", error);
     }
   };
-  const read = async (name) => {
-    let text;
-    try {
-      text = await readFile(join(folder, name), "utf8");
-    } catch (error) {
-      if (error.code === "ENOENT") return null;
-      throw new ParameterError(`the store in '${folder}' cannot be read (${error.code})`);
-    }
-    try {
-      return JSON.parse(text);
-    } catch {
-      return undefined; // damaged: the device says so
-    }
-  };
+  const drop = (old) => Promise.all(old.map((number) => unlink(join(folder, nameOf(number))).catch(() => {})));
   return {
-    owner: () => read("owner.json"),
-    async runs() {
-      const names = (await readdir(folder).catch(() => [])).filter((name) => RUN.test(name)).sort();
-      return Promise.all(names.map(read));
+    async read() {
+      for (let tries = 0; tries < RACES; tries++) {
+        const [number, ...older] = await numbers();
+        if (number === undefined) return null;
+        await drop(older);
+        let text;
+        try {
+          text = await readFile(join(folder, nameOf(number)), "utf8");
+        } catch (error) {
+          if (error.code === "ENOENT") continue; // another program was quicker: there is a later one
+          throw failed("read", error);
+        }
+        const found = LINE.exec(text);
+        return [number, found && found[1] === hex(digest(utf8(found[2]))) ? JSON.parse(found[2]) : undefined];
+      }
+      throw new ParameterError(`the store in '${folder}' is busy; nothing was sent`);
     },
-    found: (owner) => once("owner.json", owner),
-    add: (place, run) => once(`run-${String(place).padStart(6, "0")}.json`, run),
+    async write(number, state) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      if (((await numbers())[0] ?? -1) !== number - 1) return false;
+      const [draft, text] = [join(folder, `.draft-${randomBytes(8).toString("hex")}`), JSON.stringify(state)];
+      await flushed(draft, "wx", `${hex(digest(utf8(text)))}\n${text}\n`);
+      try {
+        await link(draft, join(folder, nameOf(number)));
+        await flushed(folder, "r");
+      } catch (error) {
+        if (error.code === "EEXIST") return false;
+        throw failed("written", error);
+      } finally {
+        await unlink(draft);
+      }
+      const [latest, ...older] = await numbers();
+      await drop(older);
+      return latest === number;
+    },
   };
 }

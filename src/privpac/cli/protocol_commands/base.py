@@ -1,7 +1,8 @@
 """``privpac protocol``: a run over data that stay with the people, each role its own command.
 
-analyzer: ``keys``, ``analyze``; coordinator: ``new``; every person: ``device``, ``client``; whoever collects:
-``tokens``, ``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_commands.roles`).
+analyzer: ``keys``, ``analyze``; coordinator: ``keys --coordinator``, ``new``; every person: ``device``, ``trust``,
+``client``; whoever collects: ``tokens``, ``collect``; shuffler: ``shuffle``
+(:mod:`privpac.cli.protocol_commands.roles`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from privpac.protocols.files import NAME, read_manifest
 from privpac.protocols.promises import told
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
 from privpac.protocols.seal import AnalyzerKey
-from privpac.protocols.submit import submit
+from privpac.protocols.signature import CoordinatorKey, fingerprint
+from privpac.protocols.submit import read_token, submit
 from privpac.released_write import write_durably
 
-__all__ = ["ManifestFile", "bytes_of", "protocol", "task_parameters"]
+__all__ = ["ManifestFile", "bytes_of", "in_arguments", "protocol", "task_parameters"]
 
 protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
@@ -39,6 +41,27 @@ protocol = Commands(
 app.add_typer(protocol, name="protocol")
 
 ManifestFile = Annotated[Path, typer.Argument(help="The manifest's file, made with: privpac protocol new")]
+CoordinatorFiles = Annotated[
+    list[Path],
+    typer.Option(
+        "--coordinator-key",
+        help="Public key (NAME.pub) of a coordinator whose runs are taken; get it from them, not from the collector. "
+        "Repeat.",
+    ),
+]
+
+
+def in_arguments(option: str, variable: str) -> Any:
+    """A hidden option that refuses a token among the arguments of a command."""
+
+    def refuse(value: str | None) -> None:
+        if value is not None:
+            raise ParameterError(
+                f"{option} would show the token to every user of this machine: put it into the environment variable "
+                f"{variable}, or into a file and say {option}-file PATH (- is standard input)"
+            )
+
+    return typer.Option(option, hidden=True, callback=refuse)
 
 
 @protocol.command()
@@ -88,15 +111,25 @@ def new(
     key: Annotated[
         Path | None, typer.Option(help="The analyzer's public key (NAME.pub), to which messages are sealed.")
     ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(help="The coordinator's private key (NAME.key), made with: privpac protocol keys --coordinator"),
+    ] = None,
     unsealed: Annotated[
         bool, typer.Option("--unsealed", help="A shuffled or central run whose messages everyone on the way can read.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Fix and write everything that is public, with a fresh seed.
+    """Fix, sign and write everything that is public, with a fresh seed.
 
-    privpac protocol new run.json --model local --feature age=0:99 --label ill --epsilon 1 --key analyzer.pub
+    privpac protocol new run.json --feature age=0:99 --label ill --epsilon 1 --key analyzer.pub --sign coordinator.key
     """
+    if sign is None:
+        raise ParameterError(
+            "say whose run it is: --sign coordinator.key, made with: privpac protocol keys coordinator --coordinator. "
+            "Devices take no manifest without a signature"
+        )
+    signer = CoordinatorKey.read(bytes_of(sign))
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
     given["beta"] = rational(beta, "beta", above=0, below=1)
     given["task"] = task_parameters(rule, gamma, parameter or [])
@@ -133,29 +166,48 @@ def new(
         raise ParameterError(
             f"{str(out)!r} exists; a manifest is never changed once people may have read it, so choose another name"
         )
-    _write(out, run.manifest.write())
+    signed = run.manifest.signed(signer)
+    _write(out, signed.published())
     if json:
-        typer.echo(run.manifest.write().decode())
+        typer.echo(signed.published().decode())
     else:
         more = f", about {run.expected_messages:.0f} messages per client" if isinstance(run, ShuffleProtocol) else ""
-        typer.echo(f"{out}: {run.guarantee.summary}, run {run.manifest.run.hex()[:16]}{more}")
+        typer.echo(
+            f"{out}: {run.guarantee.summary}, run {signed.run.hex()[:16]}{more}, signed by {fingerprint(signer.public)}"
+        )
 
 
 @protocol.command()
 def keys(
     out: Annotated[Path, typer.Argument(help="Name of the pair: NAME.key is secret, NAME.pub is public.")],
+    coordinator: Annotated[
+        bool, typer.Option("--coordinator", help="A coordinator's pair, which signs manifests, not an analyzer's.")
+    ] = False,
 ) -> None:
-    """Make the analyzer's key pair; messages sealed to NAME.pub can be read with NAME.key alone.
+    """Make the analyzer's key pair; messages sealed to NAME.pub can be read with NAME.key alone.  With --coordinator:
+    make the pair that signs manifests; devices take runs that are signed with a key they trust, and no others.
 
     privpac protocol keys analyzer
+
+    privpac protocol keys coordinator --coordinator
     """
     private, public = out.with_name(f"{out.name}.key"), out.with_name(f"{out.name}.pub")
     if private.exists() or public.exists():
         raise ParameterError(f"{str(private)!r} or {str(public)!r} exists; a key is never overwritten")
-    secret, shown = AnalyzerKey.new().write()
+    made = CoordinatorKey.new() if coordinator else AnalyzerKey.new()
+    secret, shown = made.write()
     write_durably(private, secret, 0o600)
     write_durably(public, shown)
-    typer.echo(f"{private}: keep it secret, the analysis needs it; {public}: give it to --key of: privpac protocol new")
+    if coordinator:
+        typer.echo(
+            f"{private}: keep it secret, it signs for you (--sign of: privpac protocol new); {public}: give it to "
+            f"everyone who takes part, by a way that the collector cannot change. Its fingerprint, for letters and "
+            f"telephones: {fingerprint(made.public)}"
+        )
+    else:
+        typer.echo(
+            f"{private}: keep it secret, the analysis needs it; {public}: give it to --key of: privpac protocol new"
+        )
 
 
 @protocol.command()
@@ -163,6 +215,7 @@ def device(
     store: Annotated[Path, typer.Argument(help="Folder of the device's own; made if it is not there.")],
     person: Annotated[str, typer.Option(help="Whose records these are: the name at the collector.")],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="What all runs together may cost.")],
+    coordinator_key: CoordinatorFiles,
     delta: Annotated[str, typer.Option("--delta", "-d", help="What all runs together may cost.")] = "0",
     accept: Annotated[
         list[str] | None,
@@ -174,11 +227,33 @@ def device(
 ) -> None:
     """Make a person's store: a total over all runs, charged before anything is sent.
 
-    privpac protocol device mine --person ann --epsilon 1 --delta 1e-6
+    privpac protocol device mine --person ann --epsilon 1 --delta 1e-6 --coordinator-key coordinator.pub
     """
     total = rational(epsilon, "epsilon", above=0), rational(delta, "delta", minimum=0, below=1)
-    made = Device.new(store, person, *total, accept or ACCEPTED, unsealed=unsealed)
+    keys = [CoordinatorKey.read_public(bytes_of(path)) for path in coordinator_key]
+    made = Device.new(store, person, *total, accept or ACCEPTED, unsealed=unsealed, coordinators=keys)
     typer.echo(f"{store}: {person}, epsilon {made.epsilon} and delta {made.delta} in all, {', '.join(made.accepts)}")
+    _trusts(keys)
+
+
+@protocol.command()
+def trust(
+    store: Annotated[Path, typer.Argument(help="The person's store, made with: privpac protocol device")],
+    coordinator_key: CoordinatorFiles,
+) -> None:
+    """Take runs of another coordinator, too; the total over all runs stays what it is.
+
+    privpac protocol trust mine --coordinator-key other.pub
+    """
+    own, keys = Device.open(store), [CoordinatorKey.read_public(bytes_of(path)) for path in coordinator_key]
+    for key in keys:
+        own.trust(key)
+    _trusts(keys)
+
+
+def _trusts(keys: list[bytes]) -> None:
+    for key in keys:
+        typer.echo(f"trusts the coordinator {fingerprint(key)}: compare it with what they told you")
 
 
 @protocol.command()
@@ -189,7 +264,10 @@ def client(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the messages to this file.")] = None,
     url: Annotated[str | None, typer.Option(help="Send them to a collector, e.g. http://127.0.0.1:8765")] = None,
     name: Annotated[str | None, typer.Option(help="The person's name; the store must be theirs.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="PRIVPAC_TOKEN", help="The name's token.")] = None,
+    token_file: Annotated[
+        str | None, typer.Option(help="File with the name's token (- is standard input); else PRIVPAC_TOKEN has it.")
+    ] = None,
+    token: Annotated[str | None, in_arguments("--token", "PRIVPAC_TOKEN")] = None,
     authority: Annotated[Path | None, typer.Option(help="Certificates to trust, for a collector with its own.")] = None,
     max_epsilon: Annotated[str | None, typer.Option(help="Refuse a run that asks for more.")] = None,
     max_delta: Annotated[str | None, typer.Option(help="Refuse a run that asks for more.")] = None,
@@ -200,6 +278,7 @@ def client(
     """
     if (out is None) == (url is None):
         raise ParameterError("say where the messages go: --out FILE or --url ADDRESS")
+    bearer = None if url is None else read_token(token_file)
     own = Device.open(store)
     if url is not None and not NAME.fullmatch(own.person):
         raise ParameterError("--url needs a store whose person has 1 to 100 letters, digits and . _ - @, no dot first")
@@ -215,7 +294,7 @@ def client(
         _write(out, bundle(kept.messages))
     else:
         trusted = None if authority is None else str(authority)
-        submit(str(url), own.person, bundle(kept.messages), token, run=made.manifest.run, authority=trusted)
+        submit(str(url), own.person, bundle(kept.messages), bearer, run=made.manifest.run, authority=trusted)
     again = " again, the same bytes as before" if kept.again else ""
     used = own.spent
     typer.echo(

@@ -15,7 +15,7 @@ import typer
 from privpac.cli.app import NOTHING, errors, fail, working
 from privpac.cli.deliver import deliver
 from privpac.cli.options import Json, check_targets
-from privpac.cli.protocol_commands.base import ManifestFile, bytes_of, protocol
+from privpac.cli.protocol_commands.base import ManifestFile, bytes_of, in_arguments, protocol
 from privpac.errors import ParameterError
 from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled
 from privpac.protocols.collect import Collector
@@ -32,7 +32,7 @@ from privpac.protocols.files import (
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffler import Shuffler
-from privpac.protocols.submit import fetch
+from privpac.protocols.submit import fetch, read_token
 from privpac.protocols.support import Support
 from privpac.released import Released
 from privpac.released_write import write_durably
@@ -42,9 +42,14 @@ __all__: list[str] = []
 Skip = Annotated[
     bool, typer.Option("--skip-damaged", help="Leave out files that are no whole submissions of this run, and go on.")
 ]
-Operator = Annotated[
-    str | None, typer.Option(envvar="PRIVPAC_OPERATOR", help="The token with which the collector gives everything.")
+OperatorFile = Annotated[
+    str | None,
+    typer.Option(
+        help="File with the token for which the collector gives everything (- is standard input); else "
+        "PRIVPAC_OPERATOR has it."
+    ),
 ]
+Operator = Annotated[str | None, in_arguments("--operator", "PRIVPAC_OPERATOR")]
 
 
 @protocol.command()
@@ -83,6 +88,7 @@ def collect(
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8765,
     host: Annotated[str, typer.Option(help="Address to listen on; others need --tokens.")] = "127.0.0.1",
     tokens: Annotated[Path | None, typer.Option(help="File with a line 'name token' for every client allowed.")] = None,
+    operator_file: OperatorFile = None,
     operator: Operator = None,
     certificate: Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
@@ -98,12 +104,17 @@ def collect(
     privpac protocol collect run.json --out submissions --tokens tokens.txt --port 8765
     """
     run, known = read_manifest(manifest), None if tokens is None else _tokens(tokens)
+    if run.coordinator is None:
+        raise ParameterError(
+            f"{str(manifest)!r} is not signed, and no device would take it; make it with: privpac protocol new --sign"
+        )
     if (certificate is None) != (private_key is None):
         raise ParameterError("TLS needs both --certificate and --private-key")
-    if operator is not None and len(operator) < 16:
+    operates = read_token(operator_file, "PRIVPAC_OPERATOR")
+    if operates is not None and len(operates) < 16:
         raise ParameterError("the operator's token has at least 16 characters")
     pair = None if certificate is None or private_key is None else (certificate, private_key)
-    more: dict[str, Any] = {"tokens": known, "operator": operator, "certificate": pair, "behind_proxy": behind_proxy}
+    more: dict[str, Any] = {"tokens": known, "operator": operates, "certificate": pair, "behind_proxy": behind_proxy}
     more["origin"] = origin
     try:
         server = Collector(run, out, port, host=host, rate=rate, until=until, **more)
@@ -124,6 +135,7 @@ def shuffle(
     manifest: ManifestFile,
     source: Annotated[str, typer.Argument(help="Folder with one file per client, or the collector's address.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the shuffled messages.")],
+    operator_file: OperatorFile = None,
     operator: Operator = None,
     authority: Annotated[Path | None, typer.Option(help="Certificates to trust, for a collector with its own.")] = None,
     skip_damaged: Skip = False,
@@ -137,12 +149,13 @@ def shuffle(
     mixer = Shuffler(run)
     check_targets({"--out": out}, {"the manifest": manifest})
     remote = source.startswith(("http://", "https://"))
+    operates = read_token(operator_file, "PRIVPAC_OPERATOR") if remote else None
 
     def submitted() -> Submitted:
         if not remote:
             return read_folder(run, Path(source), skip=skip_damaged)
         trusted = None if authority is None else str(authority)
-        return unpack_folder(run, fetch(source, "/submissions", run.run, operator, trusted), skip=skip_damaged)
+        return unpack_folder(run, fetch(source, "/submissions", run.run, operates, trusted), skip=skip_damaged)
 
     def make() -> bytes:
         for name, messages in submitted():

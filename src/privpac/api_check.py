@@ -19,8 +19,9 @@ from privpac.data.check import DataCheck, LabelCount, ReadCounts, ReadCountsKern
 from privpac.data.columns import text
 from privpac.data.domains import Floats
 from privpac.data.ids import as_ids
+from privpac.data.objects import OBJECTS
 from privpac.data.readers import MISSING_TEXTS, CsvFormat, no_format, read_files, read_frame
-from privpac.data.schema import Fault, OnInvalid, Tally, Verdict
+from privpac.data.schema import Fault, OnInvalid, OnInvalidLabel, Tally, Verdict
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.texts import in_one_line
 from privpac.data.users import Features, UserData
@@ -42,6 +43,7 @@ def check(
     features: Features | None = None,
     label: str | None = None,
     on_invalid: OnInvalid | str | None = None,
+    on_invalid_label: OnInvalidLabel | str | None = None,
     label_map: Mapping[Any, int] | None = None,
     positive: Any = None,
     classes: Sequence[Any] | None = None,
@@ -60,7 +62,7 @@ def check(
     ----------
     table : frame or path
         Private.  A pandas, polars, Arrow or DuckDB table, or a CSV or Parquet file, a glob or a folder.
-    user, features, label, on_invalid, label_map, positive, classes, schema
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, schema
         The declaration, as in ``UserData.from_frame``.
     max_records : int, optional
         A cap that will be declared, to count the people with more records.
@@ -84,6 +86,7 @@ def check(
     ([('age', 'refused', 1), ('age', 'refused', 1)], 1)
     """
     told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    told |= {"on_invalid_label": on_invalid_label}
     declared = declared_with(schema, user=user, features=features, classes=classes, **told)
     return check_declared(table, declared, max_records, engine, CsvFormat(separator, header, names))
 
@@ -180,7 +183,8 @@ def _label_values(series: pl.Series, declared: Declared, plain_text: bool) -> tu
     counted = counted.sort("records", descending=True, maintain_order=True)
     head = counted.head(_MOST_LABELS)
     try:
-        shown = text(head["label"]).to_list()
+        values = head["label"]
+        shown = (values.struct.field("text") if values.dtype == OBJECTS else text(values)).to_list()
     except (SchemaError, pl.exceptions.PolarsError):
         return ()
     read_as = ["refused"] * len(head)
@@ -190,7 +194,7 @@ def _label_values(series: pl.Series, declared: Declared, plain_text: bool) -> tu
         names = declared.classes or ("0", "1")
         keep = [True] * len(head) if found.keep is None else found.keep.tolist()
         codes = [] if found.labels is None else found.labels.tolist()
-        fate = "refused" if declared.on_invalid is OnInvalid.RAISE else "dropped"
+        fate = "refused" if declared.on_invalid_label is OnInvalidLabel.RAISE else "dropped"
         read_as = [names[code] if good else fate for code, good in zip(codes, keep)]
     rows = [
         LabelCount("(missing)" if value is None else in_one_line(value[:_LONGEST]), records, meaning)

@@ -24,6 +24,7 @@ from privpac.cli.options import (
     MaxRecords,
     Names,
     OnInvalid,
+    OnInvalidLabel,
     Positive,
     Separator,
     Tables,
@@ -45,6 +46,7 @@ def check(
     schema: SchemaFile = None,
     max_records: MaxRecords = None,
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     classes: Classes = None,
@@ -61,6 +63,7 @@ def check(
     privpac check visits.parquet --schema visits.toml
     """
     told: dict[str, Any] = {"label_map": label_map, "positive": positive, "classes": classes, "on_invalid": on_invalid}
+    told |= {"on_invalid_label": on_invalid_label}
     written = CsvFormat(**csv_options(separator, header, names))
     facts = table_facts(schema, user=user, feature=feature, label=label, labelled=True, optional_label=True, **told)
     with working("reading the table"):

@@ -323,7 +323,7 @@ def test_a_collector_killed_with_9_keeps_what_it_acknowledged(tmp_path: Path) ->
     import signal
     import sys
 
-    (tmp_path / "run.json").write_bytes(RIGHT.write())
+    (tmp_path / "run.json").write_bytes(RIGHT.published())
     words = [sys.executable, "-c", "from privpac.cli.app import main; main()", "protocol", "collect", "run.json"]
     acknowledged: dict[str, bytes] = {}
     for round_ in range(2):

@@ -21,7 +21,7 @@ from privpac.bounds import (
     plan_user_agnostic,
     regret_split,
 )
-from privpac.bounds.certificate import fewest
+from privpac.bounds.certificate import best, fewest
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.guarantee import Neighbours
@@ -38,6 +38,8 @@ _ROUND = tuple(
     for n in (1, 2, 4, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560)
 )
 """Values of epsilon that are tried below the one that may be spent."""
+
+_DIVISORS = [d for d in range(1, DEFAULT_LEVELS + 1) if DEFAULT_LEVELS % d == 0]
 
 FixedClip = Callable[[int, int, float, "int | None"], Certificate]
 """Records, clip, rate, and how many users are enough: the certificate of a fixed clip."""
@@ -209,17 +211,21 @@ class RuleGoal:
         With a larger epsilon the mean voice takes over sooner, sometimes before it has enough users (83 certified at
         1.3, 128 at 1.7): who may spend more may also spend less, so more budget never certifies more users.
         """
-        best = self._voices(certify_voices_noise, m, noise=self.noise or 0)
+        least = self._voices(certify_voices_noise, m, noise=self.noise or 0)
         for epsilon in (value for value in _ROUND if self.epsilon / 8 <= value < self.epsilon):
             found = replace(self, epsilon=epsilon)._voices(certify_voices_noise, m, noise=self.noise or 0)
-            if found.n_users is not None and (best.n_users is None or found.n_users < best.n_users):
-                best = found.run_with(epsilon=epsilon)
-        return best
+            if found.n_users is not None and (least.n_users is None or found.n_users < least.n_users):
+                least = found.run_with(epsilon=epsilon)
+        return least
 
     def mean(self, m: int) -> Certificate:
-        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(
-            statistic="mean"
-        )
+        """More records mean fewer users, except that a vote of a number of records that does not divide the levels is
+        rounded: then perhaps only as many are read as the largest number that does."""
+        theta = float(regret_split(self.epsilon, self.neighbours, 1).theta)
+        whole = max(divisor for divisor in _DIVISORS if divisor <= m)
+        found = best([self._agnostic(size, size, theta) for size in dict.fromkeys((m, whole))])
+        capped = {} if found["records_per_user"] == m else {"max_records": whole}
+        return found.run_with(statistic="mean", **capped)
 
     def user_agnostic(self, m: int) -> Certificate:
         return plan_user_agnostic(

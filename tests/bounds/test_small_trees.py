@@ -59,9 +59,9 @@ def test_two_terms_are_never_below() -> None:
                     assert found <= n
     least = shape().least
     assert abs(users_by_two_terms(least, least, theta=1, alpha="0.05", beta=BETA) - 18650) <= 10
-    for alpha in ("0.0001", "0.005", "0.05", "0.3"):
-        for theta in (Fraction(1, 50), Fraction(1), Fraction(20)):
-            for of in (shape(), shape(depth=1), shape(2, 4)):
+    for alpha in ("0.0001", "0.05", "0.3"):
+        for theta in (Fraction(1, 50), Fraction(20)):
+            for of in (shape(), shape(2, 4)):
                 goal = {"theta": theta, "alpha": Fraction(alpha), "beta": BETA}
                 assert certified_users(of.power, of.least, **goal) <= users_by_two_terms(of.least, of.least, **goal)
 
@@ -70,21 +70,24 @@ def test_every_power_is_tried() -> None:
     """No power of a finer grid certifies fewer users, and those of the coarse one certify hardly more where they
     reach."""
     for of, theta, best_error in itertools.product(
-        (shape(), shape(depth=1)), map(Fraction, ("1/20", "1", "7/2", "20")), (Fraction(0), Fraction(1, 10), None)
+        (shape(), shape(depth=1)), map(Fraction, ("1/20", "1", "7/2")), (Fraction(0), None)
     ):
         found = certified_users(
             of.power, of.least, theta=theta, alpha=Fraction(1, 20), beta=BETA, best_error=best_error
         )
         p = min(Fraction(1) if best_error is None else best_error, Fraction(19, 40))
         with precision(128):
-            for i in range(1, 400):
-                log_f = moment(theta * i / 400, Fraction(1, 20), p).log()
-                s = Fraction(i, 400)
+            for i in range(1, 40):
+                log_f = moment(theta * i / 40, Fraction(1, 20), p).log()
+                s = Fraction(i, 40)
                 log_sum = of.power(s).log() - as_arb(s) * as_arb(of.least).log() - as_arb(BETA).log()
                 assert not log_sum + (found - 1) * log_f < 0
-        assert theta > 1 or found <= users_of_tree(
-            of.power, of.least, theta=theta, alpha="1/20", beta=BETA, best_error=best_error
-        )[0] <= 1.01 * found + 1
+        assert (
+            theta > 1
+            or found
+            <= users_of_tree(of.power, of.least, theta=theta, alpha="1/20", beta=BETA, best_error=best_error)[0]
+            <= 1.01 * found + 1
+        )
 
 
 def test_the_moment_bound_holds_for_three_point_laws() -> None:

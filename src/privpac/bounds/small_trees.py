@@ -99,7 +99,8 @@ def _users(
     power: Callable[[Fraction], arb], prior: Fraction, theta: Fraction, alpha: Fraction, beta: Fraction, p: Fraction
 ) -> tuple[int, Fraction]:
     with precision(_BITS):
-        tried = {s: _needed(power, prior, theta, alpha, beta, p, s) for s in (Fraction(i, GRID) for i in range(1, GRID + 1))}
+        powers = [Fraction(i, GRID) for i in range(1, GRID + 1)]
+        tried = {s: _needed(power, prior, theta, alpha, beta, p, s) for s in powers}
     known = [(_whole(needed), s) for s, needed in tried.items() if needed is not None]
     if not known:
         raise InfeasibleError(

@@ -24,6 +24,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from privpac.bounds.selection.handicap import own_clip
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int
@@ -196,9 +197,7 @@ class ClipRule:
     def __call__(self, m: int) -> int:
         p, q, n = self.theta.numerator, self.theta.denominator, self.n_users
         k = max(
-            1,
-            root_up(m),
-            _ratio_up(m, 16),
+            own_clip(m),
             root_up(_ratio_up(p * p * n * m, 64 * q * q)),
             _ratio_up(p * n * m, 96 * self.bits * q),
         )
@@ -211,11 +210,6 @@ class ClipRule:
         if k * k < m or 16 * k < m:
             return 0.0
         return min(8 * k / sqrt(n_users * m), 96 * bits * k / (n_users * m)) * (1 - 1e-12)
-
-
-def own_clip(m: int) -> int:
-    """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``."""
-    return max(1, root_up(m), _ratio_up(m, 16))
 
 
 def root_clip(c: Rational) -> Callable[[int], int]:

@@ -222,7 +222,8 @@ def _search_plan(task: _AgnosticTask, m: int, log_x: float, ratio: Fraction, bea
 
         return holds
 
-    found = _scan(task, m, None, task.exact_alpha - tail, "threshold search", plain, estimated, {"rounds": rounds}, beat)
+    aim, details = task.exact_alpha - tail, {"rounds": rounds}
+    found = _scan(task, m, None, aim, "threshold search", plain, estimated, details, beat)
     return found.run_with(theta=ratio, rounds=rounds)
 
 

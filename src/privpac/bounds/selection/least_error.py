@@ -71,7 +71,7 @@ def certify_least_error(
     def certify(records: int) -> Certificate:
         return Certificate.upper(by_search(records), f"least error by search ({method})", assumption)
 
-    return fewest(min(m, _MOST), certify, lambda records: 0.0)
+    return fewest(min(m, _MOST), lambda records, beat: certify(records), lambda records: 0.0)
 
 
 def _by_sum(

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import field, frozen
 
+from privpac.bounds.selection.handicap import handicap
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import DEFAULT_LEVELS
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from privpac.data import Users
 
 __all__ = ["TwoVoices"]
-
-_MOST = 1 << 60
 
 
 @frozen(slots=False, field_transformer=named)
@@ -82,9 +81,7 @@ class TwoVoices(Selection):
         >>> TwoVoices(Thresholds(), epsilon="1/2", neighbours="replace").handicap(1)
         (13440, 3360)
         """
-        # Any constants are private; beyond 2**60 levels (epsilon below 1e-12 or so) nothing but their size changes.
-        votes = bits * self.levels / self.theta
-        return min(int(4 * votes), _MOST), min(int(votes), _MOST)
+        return handicap(self.theta, bits, self.levels)
 
     # Laws
 

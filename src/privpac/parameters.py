@@ -35,7 +35,12 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 
 __all__ = [
+    "COUNT_LEVELS",
+    "DEFAULT_BETA",
+    "DEFAULT_LEVELS",
     "MAX_EPSILON",
+    "QUANTILE_LEVELS",
+    "TREE_LEVELS",
     "Composed",
     "Parameter",
     "bounds",
@@ -62,8 +67,21 @@ __all__ = [
     "truth",
 ]
 
-MAX_EPSILON = 10_000
-"""Above this an epsilon promises nothing, and numbers such as ``e**epsilon`` would fill the memory."""
+# Public constants and defaults, each once
+
+MAX_EPSILON = 200
+"""The largest privacy parameter, of learners, plans, protocols and services: beyond it nothing is protected, and powers
+of ``e**epsilon`` leave the range of a float."""
+DEFAULT_BETA = Fraction(1, 20)
+"""The probability with which a promised accuracy may fail, where none is named."""
+DEFAULT_LEVELS = 840
+"""Steps in which a person's vote is counted: all numbers of records up to 8 divide it, and 10, 12, 14, 15."""
+TREE_LEVELS = 720_720
+"""The same for small trees, whose weights are exact up to 16 records."""
+QUANTILE_LEVELS = 4096
+"""Steps of a person's weight in a quantile, where their records share it."""
+COUNT_LEVELS = 1 << 20
+"""Steps in which a person's share of a count is rounded down: histograms and vocabularies."""
 
 
 def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fraction:

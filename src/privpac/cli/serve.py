@@ -41,6 +41,7 @@ from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, one_of
 from privpac.lazy import need
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
@@ -115,9 +116,9 @@ def fit(
             rich_help_panel=METHOD,
         ),
     ] = None,
-    beta: Annotated[
-        str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)
-    ] = "0.05",
+    beta: Annotated[str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)] = str(
+        float(DEFAULT_BETA)
+    ),
     on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
     positive: Positive = None,

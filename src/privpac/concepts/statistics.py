@@ -28,12 +28,10 @@ from privpac.bounds.selection.handicap import own_clip
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int
-from privpac.parameters import bounds, fraction, named, whole
+from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, whole
 
 __all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "own_clip", "root_clip"]
 
-DEFAULT_LEVELS = 840
-"""Steps of a scaled contribution: divisible by 1..8, so small clips lose nothing to rounding."""
 
 MOST = 1 << 62
 """More mistakes than any user can make: larger entries of a table mean the same."""

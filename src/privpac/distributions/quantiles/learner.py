@@ -39,6 +39,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.learners.base import ITEM_LEVEL
 from privpac.parameters import (
+    QUANTILE_LEVELS,
     bounds,
     columns_or_none,
     named,
@@ -57,11 +58,9 @@ if TYPE_CHECKING:
     from privpac.law import Law
     from privpac.rng import Rng
 
-__all__ = ["LEVELS", "WEIGHTS", "QuantileLearner"]
+__all__ = ["WEIGHTS", "QuantileLearner"]
 
 WEIGHTS = ("user", "own", "one", "record")
-LEVELS = 4096
-"""Steps of a person's weight where their records share it."""
 MAX_QUANTILES = 64
 MAX_DENOMINATOR = 1000
 
@@ -137,7 +136,7 @@ class QuantileLearner(DistributionLearner):
         """The most weight a person can have."""
         if self.cap == 1 or self.weight in ("own", "one"):
             return 1
-        return LEVELS if self.weight == "user" else positive_int(self.cap, "max_records")
+        return QUANTILE_LEVELS if self.weight == "user" else positive_int(self.cap, "max_records")
 
     @property
     def guarantee(self) -> Guarantee:

@@ -26,19 +26,20 @@ from privpac.bounds.certificate import MOST_READ, best, fewest, numbers_up_to
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.guarantee import Neighbours
+from privpac.parameters import MAX_EPSILON
 from privpac.planning.targets.hardness import lower_agnostic, lower_realizable
-from privpac.planning.targets.target import MAX_EPSILON
 
 if TYPE_CHECKING:
     from privpac.planning.comparison.population import Population
 
 __all__ = ["RuleGoal"]
 
-_LEADING = (
-    "100 105 110 115 120 125 130 135 140 145 150 155 160 170 175 180 190 200 210 220 225 230 240 "
-    "250 260 270 275 280 300 320 340 350 360 380 400 420 450 480 500 520 550 600 650 700 750 800 850 900 950"
+_BELOW_TEN = (
+    "100 105 110 115 120 125 130 135 140 145 150 155 160 170 175 180 190 200 210 220 225 230 240 250 260 270 275 280 "
+    "300 320 340 350 360 380 400 420 450 480 500 520 550 600 650 700 750 800 850 900 950"
 )
-"""Leading digits of the values of epsilon that a learner may be planned with."""
+_ABOVE_TEN = "100 120 150 200 300 500 700"
+"""Leading digits of the values of epsilon that a learner may be planned with; above ten they hardly matter."""
 
 
 def round_values(most: Fraction) -> Iterator[Fraction]:
@@ -49,8 +50,8 @@ def round_values(most: Fraction) -> Iterator[Fraction]:
     [1.05, 1.0, 0.95, 0.9]
     """
     for power in itertools.count(math.floor(math.log10(most)) + 1, -1):
-        scale = Fraction(10) ** (power - 2)
-        values = (int(digits) * scale for digits in reversed(_LEADING.split()))
+        digits = (_BELOW_TEN if power < 1 else _ABOVE_TEN).split()
+        values = (int(leading) * Fraction(10) ** (power - 2) for leading in reversed(digits))
         yield from (value for value in values if value <= most)
 
 

@@ -6,6 +6,7 @@ import datetime
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,8 @@ def arrays() -> dict[str, Callable[[], Any]]:
     found |= {str(kind): of([datetime.time(1), datetime.time(0)] * 2, kind) for kind in times}
     lists = (pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 1))
     found |= {str(kind): of([[1], [0]] * 2, kind) for kind in lists}
-    found |= {
-        "struct": of([{"a": 1}, {"a": 0}] * 2, None),
-        "map": of([[("a", 1)]] * 4, pa.map_(pa.string(), pa.int64())),
-    }
+    found |= {"struct": of([{"a": 1}, {"a": 0}] * 2, None)}
+    found |= {"map": of([[("a", 1)]] * 4, pa.map_(pa.string(), pa.int64()))}
     found |= {"dictionary": lambda: pa.array(["1", "0"] * 2).dictionary_encode()}
     for digits, scale in ((5, 0), (5, 2), (38, 10), (60, 0), (76, 10)):
         for kind in ("decimal128", "decimal256"):
@@ -92,15 +91,16 @@ def test_memory_file_and_stream_agree(kind: str, tmp_path: Path) -> None:
         table = pa.table(base | {role: values})
         pq.write_table(table, path)
         given: dict[str, Any] = {"user": "who", "label": "y", "features": features}
+        routes: dict[str, Callable[..., Any]] = {
+            "frame": partial(pp.UserData.from_frame, table),
+            "file": partial(pp.UserData.read, path),
+            "stream": partial(pp.scan, path, chunk_rows=1, progress=False),
+            "held": partial(pp.scan, path, progress=False),
+        }
         learner = None if features["x"] is None else TwoVoices(pp.Thresholds(feature="x"), epsilon=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answers = {
-                "frame": said(lambda: pp.UserData.from_frame(table, **given), learner),
-                "file": said(lambda: pp.UserData.read(path, **given), learner),
-                "stream": said(lambda: pp.scan(path, chunk_rows=1, progress=False, **given), learner),
-                "held": said(lambda: pp.scan(path, progress=False, **given), learner),
-            }
+            answers = {name: said(partial(route, **given), learner) for name, route in routes.items()}
         assert len(set(answers.values())) == 1, (role, answers)
         if kind in ("decimal256 60 0", "list of wide decimals"):
             assert "has decimals of 60 digits; at most 38 are read" in answers["stream"]

@@ -24,11 +24,10 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.bounds.selection.handicap import own_clip
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int
-from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, whole
+from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, own_clip, whole
 
 __all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "own_clip", "root_clip"]
 

@@ -43,12 +43,12 @@ from numpy.typing import NDArray
 
 from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit
 from privpac.bounds.laws import binom
-from privpac.bounds.selection.handicap import handicap, own_clip
 from privpac.bounds.selection.reading import read_records, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import least, least_between
+from privpac.parameters import handicap, own_clip
 
 __all__ = ["certify_voices_any", "certify_voices_noise", "voices_excess"]
 

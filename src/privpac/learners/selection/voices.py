@@ -30,14 +30,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import field, frozen
 
-from privpac.bounds.selection.handicap import handicap
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.voices import Voices
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, drawn_id, profile_of
-from privpac.parameters import bounds, named, whole
+from privpac.parameters import bounds, handicap, named, whole
 from privpac.released import Released
 from privpac.rng import Rng
 

@@ -87,11 +87,17 @@ def users_of_tree(
     alpha, beta : excess error, and the probability with which it may be exceeded.
     best_error : an upper bound on the error of the best tree; None where unknown.
     """
+    return _users(power, prior, *_read(theta, alpha, beta, best_error))
+
+
+def _read(
+    theta: Rational, alpha: Rational, beta: Rational, best_error: Rational | None
+) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    """theta, alpha, beta and ``p``."""
     a = rational(alpha, "alpha", above=0, maximum=1)
-    b = rational(beta, "beta", above=0, below=1)
-    t = rational(theta, "theta", above=0)
     e = Fraction(1) if best_error is None else rational(best_error, "best_error", minimum=0, maximum=1)
-    return _users(power, prior, t, a, b, min(e, (1 - a) / 2))
+    rate, failure = rational(theta, "theta", above=0), rational(beta, "beta", above=0, below=1)
+    return rate, a, failure, min(e, (1 - a) / 2)
 
 
 @lru_cache(maxsize=512)
@@ -164,20 +170,24 @@ def users_by_two_terms(prior: Fraction, least: Fraction, *, theta: Rational, alp
     return least_between(enough, high // 2, high)
 
 
-@lru_cache(maxsize=512)
 def certified_users(
     power: Callable[[Fraction], arb],
     least: Fraction,
     *,
-    theta: Fraction,
-    alpha: Fraction,
-    beta: Fraction,
-    best_error: Fraction | None = None,
+    theta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    best_error: Rational | None = None,
 ) -> int:
     """The least number of users that any power certifies, whichever tree is the best one (``least``: the smallest
     prior): it never rises with ``theta``, ``alpha`` or ``beta``."""
-    p = min(Fraction(1) if best_error is None else best_error, (1 - alpha) / 2)
+    return _fewest(power, least, *_read(theta, alpha, beta, best_error))
 
+
+@lru_cache(maxsize=512)
+def _fewest(
+    power: Callable[[Fraction], arb], least: Fraction, theta: Fraction, alpha: Fraction, beta: Fraction, p: Fraction
+) -> int:
     def needed(log_tau: float) -> arb:
         s = min(Fraction(1), Fraction(math.exp(log_tau)) / theta)
         found = _needed(power, least, theta, alpha, beta, p, s)

@@ -24,9 +24,9 @@ from scipy.stats import beta as beta_law
 
 import privpac as pp
 from privpac.evaluation import Evaluation, EvaluationCertificate, LeastErrorBound
-from privpac.evaluation.evaluator import LEVELS
 from privpac.evaluation.table import user_tables
 from privpac.guarantee import Neighbours
+from privpac.parameters import DEFAULT_LEVELS as LEVELS
 
 KINDS = 400
 SIZES = (20, 200, 2_000, 20_000)

@@ -19,6 +19,7 @@ from privpac.errors import ParameterError
 from privpac.learners.base import Learner
 from privpac.learners.registry import METHODS, learner_options
 from privpac.parameters import (
+    MAX_EPSILON,
     Composed,
     Parameter,
     bounds,
@@ -156,7 +157,7 @@ def test_values_are_read_exactly_and_once() -> None:
     ("name", "value", "error"),
     [
         ("epsilon", 0, "epsilon must be > 0, got 0"),
-        ("epsilon", 10_001, "epsilon must be <= 10000"),
+        ("epsilon", MAX_EPSILON + 1, f"epsilon must be <= {MAX_EPSILON}"),
         ("epsilon", "nan", "epsilon must be a finite number"),
         ("least", -1, "least must be >= 0"),
         ("maybe", 0, "maybe must be > 0"),

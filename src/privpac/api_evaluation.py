@@ -11,7 +11,7 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
 from privpac.evaluation.candidates import ModelChoice
-from privpac.evaluation.evaluator import LEVELS, Evaluator
+from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.least import LeastError
 from privpac.evaluation.plan_least import plan_least_error
 from privpac.evaluation.table import Cells, Weight
@@ -20,6 +20,7 @@ from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
 from privpac.learners.agnostic.minimum_error import MinimumError
 from privpac.learners.registry import class_of_rules
+from privpac.parameters import DEFAULT_LEVELS
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def evaluate(
     labels: tuple[Any, Any] | None = None,
     rowwise: bool = False,
     same_people: bool = False,
-    levels: int = LEVELS,
+    levels: int = DEFAULT_LEVELS,
     ledger: BudgetLedger | None = None,
 ) -> Released:
     """How often is this predictor right on these people, and on people like these?  With ``epsilon``-DP per user.

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
@@ -31,11 +32,16 @@ from typing import Any, NamedTuple, TypeVar
 from attrs import NOTHING, Attribute, evolve, field, fields, has
 
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 
 __all__ = [
+    "COUNT_LEVELS",
+    "DEFAULT_BETA",
+    "DEFAULT_LEVELS",
     "MAX_EPSILON",
+    "QUANTILE_LEVELS",
+    "TREE_LEVELS",
     "Composed",
     "Parameter",
     "bounds",
@@ -51,7 +57,9 @@ __all__ = [
     "either",
     "fraction",
     "fraction_or_none",
+    "handicap",
     "one_word_of",
+    "own_clip",
     "part",
     "privacy",
     "privacy_or_none",
@@ -62,8 +70,52 @@ __all__ = [
     "truth",
 ]
 
-MAX_EPSILON = 10_000
-"""Above this an epsilon promises nothing, and numbers such as ``e**epsilon`` would fill the memory."""
+# Public constants and defaults, each once
+
+MAX_EPSILON = 200
+"""The largest privacy parameter, of learners, plans, protocols and services: beyond it nothing is protected, and powers
+of ``e**epsilon`` leave the range of a float."""
+DEFAULT_BETA = Fraction(1, 20)
+"""The probability with which a promised accuracy may fail, where none is named."""
+DEFAULT_LEVELS = 840
+"""Steps in which a person's vote is counted: all numbers of records up to 8 divide it, and 10, 12, 14, 15."""
+TREE_LEVELS = 720_720
+"""The same for small trees, whose weights are exact up to 16 records."""
+QUANTILE_LEVELS = 4096
+"""Steps of a person's weight in a quantile, where their records share it."""
+COUNT_LEVELS = 1 << 20
+"""Steps in which a person's share of a count is rounded down: histograms and vocabularies."""
+
+
+# The public constants of two voices (spec 16), once for the learner and for its certificates
+
+_MOST = 1 << 60
+
+
+def own_clip(m: int) -> int:
+    """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``.
+
+    >>> [own_clip(m) for m in (0, 1, 2, 5, 256, 257)]
+    [1, 1, 2, 3, 16, 17]
+    """
+    return max(1, root_up(m), -(-m // 16))
+
+
+def handicap(theta: Fraction, bits: int, levels: int) -> tuple[int, int]:
+    """``K = floor(4 bits levels/theta)``, the most that luck is worth to the mean voice, and ``B = floor(bits
+    levels/theta)``, what it pays in any case.
+
+    Scores are 64-bit integers, so both end at 2**60: at an epsilon of about 1e-13, where no rule is told from another.
+    Any constants are private; the certificates speak of these.
+
+    >>> handicap(Fraction(1, 4), 1, 840)
+    (13440, 3360)
+    """
+    votes = bits * levels / Fraction(theta)
+    return min(math.floor(4 * votes), _MOST), min(math.floor(votes), _MOST)
+
+
+# Reading
 
 
 def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fraction:

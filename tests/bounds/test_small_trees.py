@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 from privpac.bounds.small_trees import (
     certified_users,
+    exact_records,
     moment,
-    rounding,
     two_terms_excess,
     users_by_two_terms,
     users_of_tree,
@@ -21,7 +22,7 @@ from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.small_trees.shape import TreeShape
 from privpac.data import Integers, UserData
 from privpac.errors import InfeasibleError
-from privpac.exact import precision
+from privpac.exact import as_arb, precision
 from privpac.learners.wide.small_tree import SmallTreeLearner
 
 BETA = Fraction(1, 20)
@@ -58,11 +59,35 @@ def test_two_terms_are_never_below() -> None:
                     assert found <= n
     least = shape().least
     assert abs(users_by_two_terms(least, least, theta=1, alpha="0.05", beta=BETA) - 18650) <= 10
-    small = certified_users(shape().power, least, least, theta=1, alpha="0.005", beta=BETA)
-    assert small == users_by_two_terms(least, least, theta=1, alpha="0.005", beta=BETA)
-    assert certified_users(shape().power, least, least, theta=1, alpha="0.05", beta=BETA) == users(
-        "0.05", None, shape()
-    )
+    for alpha in ("0.0001", "0.05", "0.3"):
+        for theta in (Fraction(1, 50), Fraction(20)):
+            for of in (shape(), shape(2, 4)):
+                goal = {"theta": theta, "alpha": Fraction(alpha), "beta": BETA}
+                assert certified_users(of.power, of.least, **goal) <= users_by_two_terms(of.least, of.least, **goal)
+
+
+def test_every_power_is_tried() -> None:
+    """No power of a finer grid certifies fewer users, and those of the coarse one certify hardly more where they
+    reach."""
+    for of, theta, best_error in itertools.product(
+        (shape(), shape(depth=1)), map(Fraction, ("1/20", "1", "7/2")), (Fraction(0), None)
+    ):
+        found = certified_users(
+            of.power, of.least, theta=theta, alpha=Fraction(1, 20), beta=BETA, best_error=best_error
+        )
+        p = min(Fraction(1) if best_error is None else best_error, Fraction(19, 40))
+        with precision(128):
+            for i in range(1, 40):
+                log_f = moment(theta * i / 40, Fraction(1, 20), p).log()
+                s = Fraction(i, 40)
+                log_sum = of.power(s).log() - as_arb(s) * as_arb(of.least).log() - as_arb(BETA).log()
+                assert not log_sum + (found - 1) * log_f < 0
+        assert (
+            theta > 1
+            or found
+            <= users_of_tree(of.power, of.least, theta=theta, alpha="1/20", beta=BETA, best_error=best_error)[0]
+            <= 1.01 * found + 1
+        )
 
 
 def test_the_moment_bound_holds_for_three_point_laws() -> None:
@@ -85,13 +110,14 @@ def test_the_moment_bound_holds_for_three_point_laws() -> None:
         assert value <= bound + 1e-12
 
 
-def test_rounding_and_what_cannot_be_had() -> None:
-    assert rounding(720_720, 16) == 0
-    assert rounding(720_720, 17) == Fraction(16, 720_720)
-    assert rounding(4, 3) == Fraction(2, 4)
+def test_rounding_and_what_the_grid_does_not_reach() -> None:
+    assert [exact_records(720_720, m) for m in (1, 16, 17, 1 << 60)] == [1, 16, 16, 16]
+    assert [exact_records(levels, 3) for levels in (1, 4, 6)] == [1, 2, 3]
     certain = SmallTrees({"x": Integers(0, 1)}).shape
     with pytest.raises(InfeasibleError):
         users_of_tree(certain.power, certain.least, theta=200, alpha="1/1000", beta=BETA)
+    goal = {"alpha": Fraction(1, 1000), "beta": BETA}
+    assert certified_users(certain.power, certain.least, theta=Fraction(200), **goal) < 2 * 7 * 10**6
 
 
 # Refuting: exact failure probabilities on made-up people

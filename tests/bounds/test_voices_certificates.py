@@ -176,7 +176,7 @@ def test_plans_show_both_certificates_and_the_method_to_name() -> None:
     ("change", "error"),
     [
         ({"theta": 0}, ParameterError),
-        ({"theta": 101}, ParameterError),
+        ({"theta": 201}, ParameterError),
         ({"alpha": 0}, ParameterError),
         ({"alpha": 1}, ParameterError),
         ({"beta": 1}, ParameterError),

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 import privpac as pp
 import privpac.distributions.averaged as module
 from privpac.api_distributions import distribution_learner
-from privpac.bounds.counts import LEVELS, certify_averages, certify_counts
+from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.distributions.averaged import averaged_sums
 from privpac.distributions.cells import CodeCells
 from privpac.errors import ParameterError
+from privpac.parameters import COUNT_LEVELS
 from privpac.planning.targets.family_targets import family_target
 from privpac.sklearn import PrivateHistogram
 from privpac.testing import SeededRng, insecure_randomness
@@ -52,7 +53,7 @@ def test_sums_equal_the_literal_ones_and_ignore_the_order_of_records(users: list
 
 def test_shares_are_off_by_less_than_a_level_and_huge_users_do_not_overflow() -> None:
     for user in filter(None, USERS):
-        for levels in (1, 2, 7, LEVELS):
+        for levels in (1, 2, 7, COUNT_LEVELS):
             shares = [
                 Fraction(v, levels) - Fraction(user.count(j), len(user)) for j, v in enumerate(vector(user, levels))
             ]
@@ -96,7 +97,7 @@ def largest_loss(neighbours: str, levels: int, columns: int = 1) -> Fraction:
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-@pytest.mark.parametrize("levels", [1, 6, 840, LEVELS])
+@pytest.mark.parametrize("levels", [1, 6, 840, COUNT_LEVELS])
 def test_no_pair_of_neighbours_loses_more_than_epsilon_and_some_lose_all_of_it(neighbours: str, levels: int) -> None:
     assert largest_loss(neighbours, levels) == 1
     assert largest_loss(neighbours, levels, columns=2) == 1
@@ -125,7 +126,7 @@ def test_vectors_that_are_not_normalised_fail_the_same_check(neighbours: str, mo
 def test_people_count_alike_however_many_records_they_have() -> None:
     data = users_of([[0] * 50] + [[1]] * 3, x=Integers(0, 1))
     with insecure_randomness():
-        learned = AveragedHistogram(1000).learn(data, rng=SeededRng(1)).hypothesis
+        learned = AveragedHistogram(200).learn(data, rng=SeededRng(1)).hypothesis
         counted = ClippedHistogram(1000, max_records=50, stages=1).learn(data, rng=SeededRng(1)).hypothesis
     assert float(learned.probabilities[0]) == pytest.approx(1 / 4, abs=0.01)
     assert float(counted.probabilities[0]) == pytest.approx(50 / 53, abs=0.1)

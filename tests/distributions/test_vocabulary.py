@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.vocabulary import LEVELS, certify_vocabulary
+from privpac.bounds.vocabulary import certify_vocabulary
 from privpac.data import Categories, Integers, Texts, UserData
 from privpac.distributions import VocabularyDistribution, VocabularyHistogram
 from privpac.distributions.vocabulary.shares import HeldShares
 from privpac.errors import InfeasibleError, NoReleaseError, ParameterError, TooLargeError
 from privpac.mechanisms import StableWeights
+from privpac.parameters import COUNT_LEVELS
 from privpac.released import Released
 from privpac.report.distribution import distribution_html
 from privpac.rng import PublicCoins
@@ -299,7 +300,7 @@ def test_certified_people_find_every_large_value() -> None:
 
 def test_certificates_move_the_right_way() -> None:
     base: dict[str, Any] = {"epsilon": 1, "alpha": "0.1", "beta": "0.05"}
-    n = certify_vocabulary(20 * LEVELS, **base).n_users
+    n = certify_vocabulary(20 * COUNT_LEVELS, **base).n_users
     assert n is not None
     for harder in (
         {"epsilon": "1/2"},
@@ -308,8 +309,8 @@ def test_certificates_move_the_right_way() -> None:
         {"neighbours": "replace"},
         {"max_values": 99},
     ):
-        assert certify_vocabulary(20 * LEVELS, **base | harder).n_users > n
-    assert certify_vocabulary(60 * LEVELS, **base).n_users > n
+        assert certify_vocabulary(20 * COUNT_LEVELS, **base | harder).n_users > n
+    assert certify_vocabulary(60 * COUNT_LEVELS, **base).n_users > n
     assert certify_vocabulary(5, epsilon=1, alpha="0.1", beta="0.05", levels=2, max_values=1).n_users is None
 
 

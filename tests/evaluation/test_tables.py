@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import privpac as pp
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.evaluation import Evaluator
-from privpac.evaluation.evaluator import LEVELS
 from privpac.evaluation.predictors import bind_predictor
 from privpac.evaluation.table import CELLS, TableKernel, user_tables
+from privpac.parameters import DEFAULT_LEVELS
 from privpac.released import NoRelease, Released
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -138,7 +138,7 @@ def test_streams_and_memory_give_the_same_sums_and_the_same_parts(tmp_path: Path
 
     def totals(users: Any) -> list[int]:
         bound, ready = bind_predictor(rule, users)
-        return list(ready.fold(TableKernel(bound, "table", "user", LEVELS)).tolist())
+        return list(ready.fold(TableKernel(bound, "table", "user", DEFAULT_LEVELS)).tolist())
 
     assert totals(memory) == totals(stream)
     key = bytes(range(16))

@@ -21,10 +21,10 @@ from privpac.concepts.small_trees.columns import binned
 from privpac.data import Categories, Floats, Integers, Missing, Texts, UserData
 from privpac.errors import IncompatibleGuarantees, ModelFileError, ParameterError, SchemaError, TooLargeError
 from privpac.learners.wide.card import CardLearner
-from privpac.learners.wide.card_budget import CALIBRATION_LEVELS
 from privpac.learners.wide.card_calibration import CalibrationPass, bands_from
 from privpac.learners.wide.card_passes import CountPass, pack, passes_over
 from privpac.mechanisms.gaussian_privacy import SMOOTHING
+from privpac.parameters import DEFAULT_LEVELS
 from privpac.released import Released
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -328,7 +328,7 @@ def test_rates_of_noisy_sums() -> None:
 def test_rounded_votes_do_not_hide_the_rate_of_a_band_seldom_seen() -> None:
     """2000 records each, one of either label in the last band: largest remainders give label 0 all of its votes."""
     cells = np.array([0] * 1998 + [8, 9], np.uint8)
-    votes = user_tables(np.array([0, 2000], np.int64), cells, 10, CALIBRATION_LEVELS, True, -1)
+    votes = user_tables(np.array([0, 2000], np.int64), cells, 10, DEFAULT_LEVELS, True, -1)
     assert votes[8:].tolist() == [1, 0]
     last = bands_from((1, 2, 3, 4, 5), (100_000 * votes).tolist(), Fraction(10**6))[-1]
     assert last.low <= Fraction(1, 2) <= last.high

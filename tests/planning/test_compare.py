@@ -535,7 +535,7 @@ SMALL = generated_population("0.1", records_per_user=2, values=8)
         {"epsilon": 0},
         {"epsilon": -1},
         {"epsilon": math.nan},
-        {"epsilon": 101},
+        {"epsilon": 201},
         {"epsilon": "one"},
         {"epsilon": []},
         {"n_users": 0},

@@ -148,7 +148,7 @@ def test_every_class_by_name_has_a_realizable_plan() -> None:
         ({"epsilon": -1}, ParameterError),
         ({"epsilon": "nan"}, ParameterError),
         ({"epsilon": "one"}, ParameterError),
-        ({"epsilon": 101}, ParameterError),
+        ({"epsilon": 201}, ParameterError),
         ({"epsilon": None}, ParameterError),
         ({"alpha": 0}, ParameterError),
         ({"alpha": 1}, ParameterError),

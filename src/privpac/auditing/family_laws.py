@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from privpac.auditing.refutation import Claim, Failure, Point
 from privpac.auditing.rule_laws import mean_failure
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.counts import LEVELS
 from privpac.data import Integers
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.guarantee import Neighbours
+from privpac.parameters import COUNT_LEVELS
 from privpac.planning.models.cover_models import Ready, counted_ready, normal_ready, selected_ready
 from privpac.planning.models.family_models import noise_of_sums, normal_run
 from privpac.planning.models.fixed_draws import fixed_draws
@@ -72,7 +72,7 @@ def histogram_claim(
     if math.prod(target.sizes) > MOST_CELLS:
         return f"{math.prod(target.sizes):,} cells are too many to draw {RUNS:,} times"
     averaged, sizes, alpha = method.key == "average", target.sizes, float(target.alpha)
-    m, weight = records_per_user, LEVELS if averaged else records_per_user
+    m, weight = records_per_user, COUNT_LEVELS if averaged else records_per_user
     rate = float(target.epsilon) / (len(sizes) * (1 if target.neighbours is Neighbours.ADD_REMOVE else 2) * weight)
 
     def failure(point: Point, n: int) -> Failure:

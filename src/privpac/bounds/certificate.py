@@ -162,23 +162,27 @@ def numbers_up_to(limit: int) -> list[int]:
 
 
 def fewest(
-    records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None
+    records: int,
+    certify: Callable[[int, int | None], Certificate],
+    at_least: Callable[[int], float],
+    beat: int | None = None,
 ) -> Certificate:
     """The number of records to read, at most those given (and :data:`MOST_READ`), that certifies the fewest users.
 
-    ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``within``: a number of
-    users of which only is asked whether they are enough.  The choice is a parameter: ``max_records``.
+    ``certify(records, beat)``: where that is no fewer users than ``beat``, any number from there on will do, or none.
+    ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``beat``: of more users
+    than that nothing is asked, and the first fewer ones will do.  The choice is a parameter: ``max_records``.
     """
-    found: Certificate | None = None
+    found, asked = None, beat
     for size in numbers_up_to(min(records, MOST_READ)):
-        if found is not None and found.n_users is not None:
-            if within is not None and found.n_users <= within:
-                break
-            if at_least(size) >= (found.n_users if within is None else within + 1):
-                continue
-        tried = certify(size)
+        if found is not None and asked is not None and at_least(size) >= asked:
+            continue
+        tried = certify(size, asked)
         if found is None or (tried.n_users is not None and (found.n_users is None or tried.n_users < found.n_users)):
             found = tried.run_with(max_records=size)
+            if beat is not None and found.n_users is not None and found.n_users < beat:
+                break
+        asked = beat if beat is not None else found.n_users
     assert found is not None
     return found
 

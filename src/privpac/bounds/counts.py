@@ -39,12 +39,11 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least_between
+from privpac.parameters import COUNT_LEVELS
 from privpac.special import betaincc
 
-__all__ = ["LEVELS", "certify_averages", "certify_counts", "noise_quantile"]
+__all__ = ["certify_averages", "certify_counts", "noise_quantile"]
 
-LEVELS = 1 << 20
-"""Steps of a person's shares, unless declared: rounding then costs less than a thousandth up to 2000 cells."""
 
 MAX_CELLS = 1 << 17
 _SPLITS = 16
@@ -82,7 +81,7 @@ def certify_averages(
     alpha: Rational,
     beta: Rational,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    levels: int = LEVELS,
+    levels: int = COUNT_LEVELS,
 ) -> Certificate:
     """The same where every person counts alike, for people who may differ and hold any numbers of records.
 

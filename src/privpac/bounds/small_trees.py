@@ -17,15 +17,26 @@ E X- (e**tau - 1)`` with ``E X+ = E X + E X-``, ``E X- <= e*``, ``E |X| <= 1``: 
 the sum over bad trees give ``Pi_s prior(t*)**-s f**n``.  At ``s = 1`` there is no ``ln |H|``: only the price of the
 good tree.  The bound falls with ``n`` and nothing in the law follows ``n``: a certified number stays certified.
 
+**More budget never asks for more users.**  Take for ``t*`` a tree of the least prior.  At a fixed ``tau = s theta`` the
+power ``s = tau/theta`` falls with ``theta``, and with it ``Pi_s prior(t*)**-s``, the sum of ``(prior(t)/prior(t*))**s``
+over terms of at least 1; ``f(tau)`` stays.  So the *minimum* over ``s`` falls with ``theta``.  A grid of powers breaks
+this: the best ``tau`` is about ``alpha`` whatever ``theta`` is, and below the first step ``theta/64`` once ``theta`` is
+large.  The minimum is one search: ``ln(Pi_s prior(t*)**-s / beta) + n ln f(s theta)`` is convex in ``s`` (sums of
+exponentials are log-convex; ``f`` is the moment of a law on -1, 0, 1), so the powers at which ``n`` users are certified
+are an interval for every ``n``: the number of users falls and then rises with ``s``.
+
 **Two terms.**  With probability at least ``1 - beta`` the excess is at most
 ``(b(t*) + ln(2/beta))/(theta n) + sqrt(2 (b_max + ln(2/beta))/n)``: selection, and sampling of users (Hoeffding).
+Never better than the above: with ``y`` the root, ``s = min(1, y/theta)`` certifies it, as ``f(tau) <= exp(tau**2/2 -
+alpha tau)`` and ``Pi_s <= exp((1 - s) b_max)``.
 
 Votes are ``floor(levels/m)`` for each of ``m`` records: with more records than divide ``levels`` the excess that is
-certified grows by ``(m - 1)/levels`` (``rounding``).
+certified grows by ``(m - 1)/levels``, so no more of them are planned to be read (``exact_records``).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -34,20 +45,27 @@ from flint import arb
 
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, as_arb, exp_ball, precision, rational, up
-from privpac.least import least_between
+from privpac.least import half_way, least_between, narrow
 
-__all__ = ["certified_users", "rounding", "two_terms_excess", "users_by_two_terms", "users_of_tree"]
+__all__ = ["certified_users", "exact_records", "two_terms_excess", "users_by_two_terms", "users_of_tree"]
 
 GRID = 64
-"""The powers ``s`` are tried on ``1/64, ..., 64/64``."""
+"""The powers ``s`` of :func:`users_of_tree` are ``1/64, ..., 64/64``."""
 
 _BITS = 128
+_STEP, _SPAN, _HALVINGS = 1e-10, 15.0, 40
+"""The search over ``ln tau``: a step that tells falling from rising (second order: 1e-20 of the users), how far below,
+and how often the range is halved."""
 
 
-def rounding(levels: int, max_records: int) -> Fraction:
-    """What votes of ``floor(levels/m)`` may add to an excess, for up to ``max_records`` records."""
-    exact = all(levels % m == 0 for m in range(1, min(max_records, 64) + 1)) and max_records <= 64
-    return Fraction(0) if exact else Fraction(max_records - 1, levels)
+def exact_records(levels: int, max_records: int) -> int:
+    """The most records, at most ``max_records``, up to which every number of them divides the levels: votes of
+    ``floor(levels/m)`` then round nothing off.
+
+    >>> exact_records(720_720, 64), exact_records(720_720, 10)
+    (16, 10)
+    """
+    return next((m - 1 for m in range(1, max_records + 1) if levels % m), max_records)
 
 
 def users_of_tree(
@@ -59,7 +77,7 @@ def users_of_tree(
     beta: Rational,
     best_error: Rational | None = None,
 ) -> tuple[int, Fraction]:
-    """The least certified number of users, and the power ``s`` that certifies it.
+    """The least number of users that a power of the grid certifies, and that power; see :func:`certified_users`.
 
     Parameters
     ----------
@@ -69,34 +87,53 @@ def users_of_tree(
     alpha, beta : excess error, and the probability with which it may be exceeded.
     best_error : an upper bound on the error of the best tree; None where unknown.
     """
+    return _users(power, prior, *_read(theta, alpha, beta, best_error))
+
+
+def _read(
+    theta: Rational, alpha: Rational, beta: Rational, best_error: Rational | None
+) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    """theta, alpha, beta and ``p``."""
     a = rational(alpha, "alpha", above=0, maximum=1)
-    b = rational(beta, "beta", above=0, below=1)
-    t = rational(theta, "theta", above=0)
     e = Fraction(1) if best_error is None else rational(best_error, "best_error", minimum=0, maximum=1)
-    return _users(power, prior, t, a, b, min(e, (1 - a) / 2))
+    rate, failure = rational(theta, "theta", above=0), rational(beta, "beta", above=0, below=1)
+    return rate, a, failure, min(e, (1 - a) / 2)
 
 
 @lru_cache(maxsize=512)
 def _users(
     power: Callable[[Fraction], arb], prior: Fraction, theta: Fraction, alpha: Fraction, beta: Fraction, p: Fraction
 ) -> tuple[int, Fraction]:
-    best: tuple[int, Fraction] | None = None
     with precision(_BITS):
-        for i in range(1, GRID + 1):
-            s = Fraction(i, GRID)
-            f = moment(s * theta, alpha, p)
-            if not (f < 1 and f > 0):
-                continue
-            needed = (power(s).log() - as_arb(s) * as_arb(prior).log() - as_arb(beta).log()) / -f.log()
-            n = max(1, int(needed.upper().ceil().unique_fmpz()))
-            if best is None or n < best[0]:
-                best = n, s
-    if best is None:
+        powers = [Fraction(i, GRID) for i in range(1, GRID + 1)]
+        tried = {s: _needed(power, prior, theta, alpha, beta, p, s) for s in powers}
+    known = [(_whole(needed), s) for s, needed in tried.items() if needed is not None]
+    if not known:
         raise InfeasibleError(
-            f"no number of users certifies an excess of {alpha} at this epsilon; ask for a larger excess, or declare "
-            "best_error"
+            f"no power on the grid certifies an excess of {alpha} at this epsilon; ask for a larger excess, declare "
+            "best_error, or use certified_users, which tries every power"
         )
-    return best
+    return min(known, key=lambda pair: pair[0])
+
+
+def _needed(
+    power: Callable[[Fraction], arb],
+    prior: Fraction,
+    theta: Fraction,
+    alpha: Fraction,
+    beta: Fraction,
+    p: Fraction,
+    s: Fraction,
+) -> arb | None:
+    """The number of users that the power ``s`` certifies, before it is rounded up; None if none is."""
+    f = moment(s * theta, alpha, p)
+    if not (f < 1 and f > 0):
+        return None
+    return (power(s).log() - as_arb(s) * as_arb(prior).log() - as_arb(beta).log()) / -f.log()
+
+
+def _whole(needed: arb) -> int:
+    return max(1, int(needed.upper().ceil().unique_fmpz()))
 
 
 def moment(tau: Fraction, alpha: Fraction, p: Fraction) -> arb:
@@ -135,7 +172,6 @@ def users_by_two_terms(prior: Fraction, least: Fraction, *, theta: Rational, alp
 
 def certified_users(
     power: Callable[[Fraction], arb],
-    prior: Fraction,
     least: Fraction,
     *,
     theta: Rational,
@@ -143,10 +179,27 @@ def certified_users(
     beta: Rational,
     best_error: Rational | None = None,
 ) -> int:
-    """The better of both certificates."""
-    rest: dict[str, Rational] = {"theta": theta, "alpha": alpha, "beta": beta}
-    both = users_by_two_terms(prior, least, **rest)
-    try:
-        return min(both, users_of_tree(power, prior, best_error=best_error, **rest)[0])
-    except InfeasibleError:
-        return both
+    """The least number of users that any power certifies, whichever tree is the best one (``least``: the smallest
+    prior): it never rises with ``theta``, ``alpha`` or ``beta``."""
+    return _fewest(power, least, *_read(theta, alpha, beta, best_error))
+
+
+@lru_cache(maxsize=512)
+def _fewest(
+    power: Callable[[Fraction], arb], least: Fraction, theta: Fraction, alpha: Fraction, beta: Fraction, p: Fraction
+) -> int:
+    def needed(log_tau: float) -> arb:
+        s = min(Fraction(1), Fraction(math.exp(log_tau)) / theta)
+        found = _needed(power, least, theta, alpha, beta, p, s)
+        return arb("inf") if found is None else found
+
+    def rises(log_tau: float) -> bool:
+        # Powers beyond all that certify something: to the left.
+        return not needed(log_tau + _STEP) < needed(log_tau)
+
+    with precision(_BITS):
+        # -ln f is concave, its slope at 0 is alpha, and it has its maximum beyond alpha: the best tau is less than
+        # min(theta, alpha) only by about the ratio of the numerators at s = 1 and at s = 0.
+        end = math.log(theta)
+        low, high = narrow(rises, min(end, math.log(alpha)) - _SPAN, end, middle=half_way, steps=_HALVINGS)
+        return min(_whole(found) for found in map(needed, (low, high, end)) if found.is_finite())

@@ -28,6 +28,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import half_way, least, narrow
+from privpac.parameters import DEFAULT_BETA
 from privpac.special import betainc, betaincinv, gammaln
 
 __all__ = [
@@ -176,7 +177,7 @@ def user_complexity(
     delta: Rational,
     records_per_user: int,
     ladder: int,
-    beta: Rational = 0.05,
+    beta: Rational = DEFAULT_BETA,
     subsample: bool = False,
 ) -> Certificate:
     """Users that the *literal transformation* of a pure item-level algorithm needs; ``n1(eps')`` is how many records it

@@ -24,11 +24,10 @@ from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, pos
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
+from privpac.parameters import COUNT_LEVELS
 
-__all__ = ["COUNT_SHARE", "LEVELS", "MAX_VALUES", "certify_vocabulary"]
+__all__ = ["COUNT_SHARE", "MAX_VALUES", "certify_vocabulary"]
 
-LEVELS = 1 << 20
-"""Steps of a person's shares, unless declared."""
 MAX_VALUES = 8
 """Values of one person that count, unless declared."""
 COUNT_SHARE = Fraction(1, 8)
@@ -43,7 +42,7 @@ def certify_vocabulary(
     beta: Rational,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     max_values: int = MAX_VALUES,
-    levels: int = LEVELS,
+    levels: int = COUNT_LEVELS,
 ) -> Certificate:
     """Users for which all shares are within ``alpha`` with probability ``1 - beta``, those not shown counting as 0.
 

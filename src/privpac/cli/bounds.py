@@ -14,6 +14,7 @@ from privpac.cli.options import Json, NeighboursOption
 from privpac.errors import ParameterError
 from privpac.exact import dyadic_base, rational
 from privpac.mechanisms.certificate import smallest_K
+from privpac.parameters import DEFAULT_BETA, read_epsilon
 
 __all__ = ["bounds"]
 
@@ -24,7 +25,7 @@ def bounds(
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="Privacy loss.")] = "1",
     delta: Annotated[str, typer.Option("--delta", "-d", help="For (epsilon, delta)-DP.")] = "1e-6",
     alpha: Annotated[str, typer.Option(help="Excess error, or distance of distributions.")] = "0.1",
-    beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
+    beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = str(float(DEFAULT_BETA)),
     records_per_user: Annotated[int, typer.Option("--records-per-user", "-m", help="Records each person holds.")] = 16,
     size: Annotated[str, typer.Option(help="Number of rules, e.g. 1024 or 2^20.")] = "2^20",
     vc: Annotated[int, typer.Option(help="VC dimension.")] = 1,
@@ -74,4 +75,4 @@ def _size(text: str) -> int:
 
 def _ladder(epsilon: str, delta: str) -> int | None:
     d = rational(delta, "delta", minimum=0, below=1)
-    return int(smallest_K(dyadic_base(rational(epsilon, "epsilon", above=0, maximum=100) / 3), d / 2)) if d else None
+    return int(smallest_K(dyadic_base(read_epsilon(epsilon) / 3), d / 2)) if d else None

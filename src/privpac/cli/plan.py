@@ -33,6 +33,7 @@ from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning import plan as ask
 from privpac.planning.questions import FAMILIES
 
@@ -75,7 +76,9 @@ def plan(
     alpha: Annotated[
         str | None, typer.Option(help="Excess error wanted (0.05); of a distribution: total variation (0.1).")
     ] = None,
-    beta: Annotated[str, typer.Option(help="Failure probability allowed.", rich_help_panel=METHOD)] = "0.05",
+    beta: Annotated[str, typer.Option(help="Failure probability allowed.", rich_help_panel=METHOD)] = str(
+        float(DEFAULT_BETA)
+    ),
     noise: Annotated[
         str | None,
         typer.Option(help="Each label is wrong with at most this probability (thresholds).", rich_help_panel=PEOPLE),

@@ -48,6 +48,7 @@ from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, one_of
 from privpac.lazy import need
 from privpac.ledger import check_room
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
@@ -122,9 +123,9 @@ def fit(
             rich_help_panel=METHOD,
         ),
     ] = None,
-    beta: Annotated[
-        str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)
-    ] = "0.05",
+    beta: Annotated[str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)] = str(
+        float(DEFAULT_BETA)
+    ),
     on_invalid: OnInvalid = None,
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,

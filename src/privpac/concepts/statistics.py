@@ -27,12 +27,10 @@ from numpy.typing import NDArray
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int
-from privpac.parameters import bounds, fraction, named, whole
+from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, own_clip, whole
 
 __all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "own_clip", "root_clip"]
 
-DEFAULT_LEVELS = 840
-"""Steps of a scaled contribution: divisible by 1..8, so small clips lose nothing to rounding."""
 
 MOST = 1 << 62
 """More mistakes than any user can make: larger entries of a table mean the same."""
@@ -196,9 +194,7 @@ class ClipRule:
     def __call__(self, m: int) -> int:
         p, q, n = self.theta.numerator, self.theta.denominator, self.n_users
         k = max(
-            1,
-            root_up(m),
-            _ratio_up(m, 16),
+            own_clip(m),
             root_up(_ratio_up(p * p * n * m, 64 * q * q)),
             _ratio_up(p * n * m, 96 * self.bits * q),
         )
@@ -211,11 +207,6 @@ class ClipRule:
         if k * k < m or 16 * k < m:
             return 0.0
         return min(8 * k / sqrt(n_users * m), 96 * bits * k / (n_users * m)) * (1 - 1e-12)
-
-
-def own_clip(m: int) -> int:
-    """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``."""
-    return max(1, root_up(m), _ratio_up(m, 16))
 
 
 def root_clip(c: Rational) -> Callable[[int], int]:

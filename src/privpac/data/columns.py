@@ -10,6 +10,7 @@ and Arrow's arrays, whose texts and dictionary indices nobody has checked, throu
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Any
 
@@ -20,9 +21,13 @@ from numpy.typing import NDArray
 
 from privpac.data.objects import MOMENTS, NAMED, OBJECTS, objects, parts, unreadable
 from privpac.data.schema import Bools, Bytes, Verdict, quietly, wrong_type
+from privpac.errors import SchemaError
+from privpac.lazy import need
 
 __all__ = [
+    "arrow_frame",
     "buffers",
+    "check_arrow",
     "column",
     "days",
     "holds_text",
@@ -42,6 +47,8 @@ _FIRST_DAY, _LAST_DAY = (
 )
 _WIDEST = (1 << 63) - 1
 _PIECE = 1 << 16
+_DIGITS = 38
+"""The most digits of a decimal that polars holds."""
 
 
 def plain(series: pl.Series) -> pl.Series:
@@ -59,10 +66,40 @@ def sound(values: Any) -> Any:
     return values
 
 
+def check_arrow(kind: Any, name: str) -> None:
+    """Refuse decimals of more digits than polars holds, wherever they are in a type of Arrow."""
+    if "decimal256" not in str(kind):
+        return
+    digits = [int(found) for found in re.findall(r"decimal256\((\d+)", str(kind))]
+    if max(digits, default=0) > _DIGITS:
+        raise SchemaError(
+            f"column {name!r} has decimals of {max(digits)} digits; at most {_DIGITS} are read: store fewer digits, or "
+            "text"
+        )
+
+
+def arrow_frame(table: Any) -> pl.DataFrame:
+    """A batch or table of Arrow, column by column, as single columns are read."""
+    return pl.DataFrame([_from_arrow(table.column(name)).alias(name) for name in table.schema.names])
+
+
+def _from_arrow(values: Any) -> pl.Series:
+    pa = need("pyarrow", "reading Arrow's columns")
+    kind = values.type
+    # polars has no wide decimals, but those of up to 38 digits fit its own; days in milliseconds it takes for moments.
+    if pa.types.is_decimal256(kind):
+        values = values.cast(pa.decimal128(kind.precision, kind.scale))
+    elif pa.types.is_date64(kind):
+        values = values.cast(pa.date32())
+    return pl.Series(sound(values))
+
+
 def column(values: Any, name: str) -> pl.Series:
     """One column of any kind as a polars series."""
     if isinstance(values, pl.Series) and values.dtype != pl.Object:
         return plain(values)
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        check_arrow(values.type, name)
     return quietly(
         lambda: plain(_coerce(values)),
         f"column {name!r} cannot be read: its type is none of numbers, texts, booleans and dates, or it is damaged",
@@ -84,7 +121,7 @@ def _coerce(values: Any) -> pl.Series:
         # float16 is exact in float32; polars would keep a type that few kernels know.
         return pl.Series(values.astype(np.float32) if values.dtype == np.float16 else values)
     if type(values).__module__.partition(".")[0] == "pyarrow":
-        return pl.Series(sound(values))
+        return _from_arrow(values)
     if isinstance(values, (list, tuple)):
         return objects(list(values))
     if isinstance(values, pl.Series):

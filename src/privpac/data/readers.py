@@ -25,7 +25,7 @@ import narwhals as nw
 import polars as pl
 from attrs import field, frozen
 
-from privpac.data.columns import column, plain, sound
+from privpac.data.columns import check_arrow, column, plain, sound
 from privpac.data.ids import id_column
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
@@ -220,14 +220,17 @@ def _read_parquet(file: Path, wanted: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
     check_size(file, where)
     broken = f"{where} is not a readable Parquet file"
-    schema = quietly(lambda: pl.scan_parquet(file, glob=False, hive_partitioning=False).collect_schema(), broken)
-    check_names(list(schema), wanted, where)
     parquet = need("pyarrow.parquet", "reading a Parquet file")
+    schema = quietly(lambda: parquet.read_schema(file), broken)
+    check_names(schema.names, wanted, where)
+    for name in wanted:
+        check_arrow(schema.field(name).type, name)
     rows = quietly(lambda: counted_rows(parquet.read_metadata(file)), broken)
     frame = quietly(lambda: pl.read_parquet(file, columns=list(wanted), glob=False, hive_partitioning=False), broken)
     if len(frame) != rows:
         raise SchemaError(broken) from None
-    return frame
+    days = [name for name in wanted if str(schema.field(name).type).startswith("date") and frame[name].dtype != pl.Date]
+    return frame.with_columns(pl.col(*days).cast(pl.Date)) if days else frame
 
 
 def counted_rows(metadata: Any) -> int:

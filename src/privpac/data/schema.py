@@ -111,7 +111,9 @@ def quietly(action: Callable[[], T], message: str) -> T:
 
 def wrong_type(name: str, dtype: pl.DataType, needed: str) -> SchemaError:
     """The column's type cannot be read; the type is named without its categories or fields."""
-    return SchemaError(f"column {name!r} has type {dtype.base_type().__name__}; {needed} needed")
+    # Categories are texts by another name, and a stream has only the texts.
+    kind = pl.String if isinstance(dtype, (pl.Categorical, pl.Enum)) else dtype.base_type()
+    return SchemaError(f"column {name!r} has type {kind.__name__}; {needed} needed")
 
 
 def broken(

@@ -26,7 +26,6 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.bounds.counts import LEVELS
 from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
@@ -34,7 +33,7 @@ from privpac.distributions.cells import Partition
 from privpac.distributions.masses import ColumnMasses, published
 from privpac.guarantee import Guarantee
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.parameters import bounds, named, whole
+from privpac.parameters import COUNT_LEVELS, bounds, named, whole
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -84,7 +83,7 @@ class AveragedHistogram(ColumnMasses):
     [0.3, 0.7]
     """
 
-    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(default=COUNT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
 
     named: ClassVar[str] = "averaged histogram"
 

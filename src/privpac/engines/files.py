@@ -9,22 +9,28 @@ extremes is forgotten.
 Rows are decoded by polars' streaming engine, a few row groups ahead of who reads them.  A file with a larger row group
 is decoded page by page by Arrow instead, which is slower and holds less; so is one with a type that the two read
 differently.
+
+What is read is hashed as it is read.  The first whole reading of a file sets its digest; a later one
+that differs is refused at the end of the file, before anything that was folded from it can be used: sizes and times of
+a file can be restored, its content cannot.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import polars as pl
 from polars.selectors import by_name
 
-from privpac.data.columns import plain, sound
+from privpac.data.columns import arrow_frame, check_arrow, plain
 from privpac.data.readers import check_names, check_size, counted_rows, expand
 from privpac.data.schema import quietly
 from privpac.errors import EngineError, ParameterError, SchemaError
@@ -33,6 +39,8 @@ from privpac.lazy import LateModule, need
 __all__ = ["CHANGED", "ParquetTable", "clean_types", "open_table"]
 
 pq = LateModule("pyarrow.parquet")
+_KEY = secrets.randbits(64)
+_WORD = (1 << 64) - 1
 CHANGED = "the files changed while they were in use; start again from files that stay as they are"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Stamp = tuple[int, int, int]
@@ -56,6 +64,8 @@ class ParquetTable:
 
     files: tuple[_File, ...]
     schema: dict[str, pl.DataType]
+    digests: dict[tuple[Path, tuple[str, ...]], tuple[int, int]] = field(default_factory=dict)
+    """Of the files read to their ends, by the columns that were read."""
 
     @property
     def rows(self) -> int:
@@ -67,14 +77,52 @@ class ParquetTable:
         for file in self.files:
             _check_stamp(file)
             stored = [name for name in names if name not in file.constants]
-            batches = _batches(file, stored, rows)
+            batches, digest = _batches(file, stored, rows), _Digest()
             left = file.rows
             while (frame := quietly(lambda: next(batches, None), _unreadable(file.path))) is not None:  # noqa: B023
                 left -= len(frame)
-                yield quietly(lambda: _typed(frame, file, names, self.schema), _unreadable(file.path))  # noqa: B023
+                typed = quietly(lambda: _typed(frame, file, names, self.schema), _unreadable(file.path))  # noqa: B023
+                digest.add(typed)
+                yield typed
             if left:
                 raise SchemaError(_unreadable(file.path)) from None
             _check_stamp(file)
+            found = digest.value()
+            if self.digests.setdefault((file.path, tuple(names)), found) != found:
+                raise EngineError(CHANGED) from None
+
+
+class _Digest:
+    """A hash of rows in their order, however they come in batches.
+
+    Rows are hashed under a key that this process draws and nobody sees, so no table can be made to collide with
+    another; the sum over rows has a weight for each place.
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._sum = 0
+
+    def add(self, frame: pl.DataFrame) -> None:
+        hashes = pl.DataFrame([_hashable(series) for series in frame]).hash_rows(_KEY).to_numpy()
+        places = np.arange(self._rows, self._rows + len(frame), dtype=np.uint64)
+        self._sum = (self._sum + int((hashes * (2 * places + np.uint64(1))).sum(dtype=np.uint64))) & _WORD
+        self._rows += len(frame)
+
+    def value(self) -> tuple[int, int]:
+        return self._rows, self._sum
+
+
+def _hashable(series: pl.Series) -> pl.Series:
+    """The same values bit by bit, in a type that rows are hashed in."""
+    name, bare = series.name, series.to_physical()
+    if bare.dtype.is_nested():
+        return bare.alias("").to_frame().to_struct().struct.json_encode().alias(name)
+    if not bare.dtype.is_float():
+        return series.cast(pl.String) if series.dtype.is_decimal() else bare
+    # polars takes both zeros, and all that is no number, for one.
+    held = bare.to_numpy()
+    bits = pl.Series(name, held.view(f"u{held.itemsize}"))
+    return bits.set(bare.is_null(), None) if bare.null_count() else bits
 
 
 def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTable:
@@ -130,7 +178,9 @@ def _metadata(
         del constants[name]  # the file's own column is right
     check_names([*arrow.names, *constants] if arrow.names else [], wanted, where)
     stored = [name for name in wanted if name not in constants]
-    empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
+    for name in stored:
+        check_arrow(arrow.field(name).type, name)
+    empty = quietly(lambda: arrow_frame(arrow.empty_table().select(stored)), _unreadable(path))
     found = {name: _clean_type(dtype) for name, dtype in empty.schema.items()}
     types = {name: pl.String() if name in constants else found[name] for name in wanted}
     total = quietly(lambda: counted_rows(metadata), _unreadable(path))
@@ -174,7 +224,7 @@ def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataF
         # Where every value comes from the path, the first column is read to count the rows.
         for batch in reader.iter_batches(batch_size=rows, columns=list(stored) or reader.schema_arrow.names[:1]):
             if batch.num_rows and stored:
-                yield pl.DataFrame(sound(batch.select(list(stored))))
+                yield arrow_frame(batch.select(list(stored)))
             elif batch.num_rows:
                 yield pl.DataFrame({"": pl.repeat(None, batch.num_rows, eager=True)})
 

@@ -20,7 +20,9 @@ buffers of a few row groups and the profile.
 |---|---|
 | empty files, no rows at all | no users; no error |
 | one user with more than ``chunk_rows`` records | that user's records are one chunk |
-| files change after the scan | ``SchemaError`` with a fixed text (sorted, item-level), or no effect (parted, held) |
+| files change after the scan | ``EngineError`` with a fixed text (sorted, item-level), or no effect (parted, held) |
+
+Whether a file changed is told by what is read, not by its size and time; the budget that was spent before stays spent.
 """
 
 from __future__ import annotations

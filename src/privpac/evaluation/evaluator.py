@@ -26,6 +26,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.parameters import (
+    DEFAULT_LEVELS,
     bounds,
     either,
     named,
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluator"]
 
-LEVELS = 840
-"""Divisible by all numbers of records up to 8: their shares are exact."""
 MAX_LEVELS = 1 << 26
 
 
@@ -80,7 +79,7 @@ class Evaluator(Learner):
     max_records: int | None = field(
         default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS)
     )
-    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(default=DEFAULT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
     labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True, validator=truth)

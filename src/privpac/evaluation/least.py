@@ -29,7 +29,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
-from privpac.evaluation.evaluator import LEVELS, MAX_LEVELS
+from privpac.evaluation.evaluator import MAX_LEVELS
 from privpac.evaluation.intervals import Range, kl_range, noise_reach
 from privpac.evaluation.least_sum import least_sum, steps_of
 from privpac.evaluation.rate import percent, sure
@@ -39,6 +39,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.learners.base import Bound, Learner, count_users
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.parameters import (
+    DEFAULT_LEVELS,
     bounds,
     named,
     privacy,
@@ -163,7 +164,7 @@ class LeastError(Learner):
     neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
     max_records: int | None = field(default=None, kw_only=True, converter=whole_or_none)
-    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(default=DEFAULT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
 
     def __attrs_post_init__(self) -> None:

@@ -12,13 +12,14 @@ from fractions import Fraction
 from attrs import evolve
 
 from privpac.errors import InfeasibleError, ParameterError
-from privpac.evaluation.evaluator import LEVELS, Evaluator
+from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.rate import percent, sure
 from privpac.evaluation.result import Evaluation
 from privpac.evaluation.table import Cells
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.least import least_from
+from privpac.parameters import DEFAULT_LEVELS
 
 __all__ = ["EvaluationPlan", "plan_evaluation"]
 
@@ -110,13 +111,13 @@ people like these (95 % sure)
 
 def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
     """The evaluation of ``n`` people with this error, without noise; labels are balanced."""
-    whole = n * LEVELS
+    whole = n * DEFAULT_LEVELS
     wrong = int(error * whole)
     found = Evaluation(
         (whole - wrong, wrong) if learner.cells == "error" else (0, 0, 0, 0),
         learner.cells,
         "user",
-        LEVELS,
+        DEFAULT_LEVELS,
         learner.noise,
         learner.neighbours,
         learner.confidence,

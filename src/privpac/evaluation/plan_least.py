@@ -14,6 +14,7 @@ from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours
+from privpac.parameters import DEFAULT_BETA
 
 __all__ = ["LeastErrorPlan", "plan_least_error"]
 
@@ -52,7 +53,7 @@ def plan_least_error(
     epsilon: Rational,
     radius: Rational = "1/8",
     records_per_user: int,
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> LeastErrorPlan:
     """Certified users of ``pp.least_error`` by its three methods.

@@ -42,6 +42,7 @@ from privpac.mechanisms.prefix_point import PrefixInteriorPoint
 from privpac.mechanisms.rank import clipped, rank_window
 from privpac.mechanisms.walk_reduction import WalkReduction
 from privpac.parameters import (
+    DEFAULT_BETA,
     bounds,
     fraction,
     named,
@@ -199,7 +200,7 @@ class InteriorPoint:
     )
     beta: Fraction = field(
         kw_only=True,
-        default=Fraction(1, 20),
+        default=DEFAULT_BETA,
         converter=fraction,
         metadata=bounds(minimum=_SMALLEST, below=1),
     )

@@ -36,6 +36,7 @@ from privpac.learners.registry import (
     chosen_by_parameters,
     simulated_methods,
 )
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.choice import Choice
 from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.comparison.population import Population
@@ -291,7 +292,7 @@ def _predicted(
 
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
-    goal = RuleGoal(concept, **read_goal(epsilon, "0.05", "0.05", neighbours))
+    goal = RuleGoal(concept, **read_goal(epsilon, "0.05", DEFAULT_BETA, neighbours))
     voices, regret, mean = (_users(certify, m) for certify in (goal.voices, goal.regret, goal.mean))
     said = f"certified users: two voices {voices}, regret {regret}, mean {mean}"
     return Choice(DEFAULT, f"no prediction for this class; {said}", "unpredicted")

@@ -12,11 +12,12 @@ from fractions import Fraction
 from functools import cached_property
 
 from privpac.errors import ParameterError
+from privpac.parameters import MAX_EPSILON
 from privpac.planning.inversion import least_for
 from privpac.planning.models.rule_models import MOST_RECORDS, simulable
 from privpac.planning.models.simulation import Prediction, Simulation
 from privpac.planning.plans import Plan, plan_target
-from privpac.planning.targets.target import MAX_EPSILON, Asked, Target
+from privpac.planning.targets.target import Asked, Target
 
 __all__ = ["Curves"]
 

@@ -16,7 +16,8 @@ from itertools import count
 from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
 from privpac.least import halved, narrow
-from privpac.planning.targets.target import MAX_EPSILON, PlannedMethod, Target
+from privpac.parameters import MAX_EPSILON
+from privpac.planning.targets.target import PlannedMethod, Target
 
 __all__ = ["least_for", "least_values"]
 

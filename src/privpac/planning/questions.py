@@ -4,6 +4,7 @@ distributions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
@@ -14,6 +15,8 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Model, Neighbours, positive_int
 from privpac.learners.registry import rules_named
+from privpac.learners.settings import written
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.plans import Plan, invert, plan_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
@@ -143,7 +146,7 @@ def plan(
     9031
     """
     # None is a parameter left out, in every place: here its default stands in.
-    beta, delta = "0.05" if beta is None else beta, 0 if delta is None else delta
+    beta, delta = DEFAULT_BETA if beta is None else beta, 0 if delta is None else delta
     shape = {name: value for name, value in shape.items() if value is not None}
     concept = rules_named(concept, features, agreement=model is not None)
     quantity = _quantity(n_users, epsilon, alpha)
@@ -210,7 +213,7 @@ def plan_users(
     *,
     epsilon: Rational,
     alpha: Rational = "0.05",
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     records_per_user: int | Iterable[int] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
@@ -269,7 +272,7 @@ def plan_of_tree(
     epsilon: Rational,
     delta: Rational = 0,
     alpha: Rational = "0.05",
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     records_per_user: int | Iterable[int] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     simple: bool = True,
@@ -294,7 +297,7 @@ def _rule_plan(
     quantity: str,
     numbers: dict[str, Any],
     *,
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     records_per_user: int | Iterable[int] | None = None,
     noise: Rational | None = None,
     setting: str | None = None,
@@ -354,7 +357,7 @@ def _answer(
     setting: str | None,
 ) -> Plan:
     sizes, kind = _read_records(records_per_user), _read_setting(setting)
-    typed = {name: str(value) for name, value in numbers.items()}
+    typed = {name: written(value) if isinstance(value, Fraction) else str(value) for name, value in numbers.items()}
     if quantity == "users":
         return plan_target(target, sizes, target.stated(typed), kind)
     n = positive_int(numbers["n_users"], "n_users")

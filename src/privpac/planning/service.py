@@ -39,6 +39,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.prediction.voters import VotePredictor
 from privpac.learners.reduction.relabel import Relabelling
+from privpac.parameters import DEFAULT_BETA
 
 __all__ = ["ServicePlan", "plan_service"]
 
@@ -65,7 +66,7 @@ class ServicePlan:
     expected_error: float
     relabelling_noise: float
     promised_excess: float = 1.0
-    beta: Fraction = Fraction(1, 20)
+    beta: Fraction = DEFAULT_BETA
 
     def most_wrong(self, best_error: Rational, failure: Rational | None = None) -> int:
         """So many of all answers at most are wrong, but for ``beta`` and ``failure`` (as large if left out), where the
@@ -97,7 +98,7 @@ def plan_service(
     levels: int = DEFAULT_LEVELS,
     epochs: int = 1,
     alpha: Rational | None = None,
-    beta: Rational = "1/20",
+    beta: Rational = DEFAULT_BETA,
 ) -> ServicePlan:
     """The predictor of least estimated error that gives ``queries`` answers within ``(epsilon, delta)``; with ``alpha``
     the one of least *certified* excess error.

@@ -21,6 +21,7 @@ from flint import arb
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError, Undecided
 from privpac.exact import Ball, Rational, as_arb, ball_of, precision, rational
 from privpac.least import least_between
+from privpac.parameters import read_epsilon
 
 __all__ = ["ShuffleNoise", "calibrate", "delta_one", "delta_two", "noise_mass"]
 
@@ -149,7 +150,7 @@ def calibrate(epsilon: Rational, delta: Rational, p: Rational | None = None) -> 
     >>> round(float(noise.r), 1), round(float(noise.mean), 1)
     (45.1, 36.8)
     """
-    eps, target = rational(epsilon, "epsilon", above=0, maximum=100), rational(delta, "delta", above=0, below=1)
+    eps, target = read_epsilon(epsilon), rational(delta, "delta", above=0, below=1)
     with precision(_BITS):
         steep = (as_arb(-_STEEP * eps).exp() * _GRID).floor().unique_fmpz()
     share = Fraction(min(max(int(steep), 1), _GRID - 1), _GRID) if p is None else rational(p, "p", above=0, below=1)

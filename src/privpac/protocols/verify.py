@@ -71,8 +71,10 @@ def check_noise(r: Fraction, p: Fraction) -> None:
 
 
 def cap_price(epsilon: Fraction, n_max: int) -> Fraction:
-    """What the cap costs of delta: ``(1 + e**epsilon) n_max TAIL``, rounded up."""
-    return (1 + 1 / _decay(epsilon)[0]) * n_max * TAIL
+    """What the cap costs of delta: ``(1 + e**epsilon) n_max TAIL``, rounded up; 1 (all of it) where ``e**-epsilon`` is
+    below the precision."""
+    decay, _ = _decay(epsilon)
+    return (1 + 1 / decay) * n_max * TAIL if decay else Fraction(1)
 
 
 def _boundary(share: Fraction, low: Fraction, high: Fraction, r: Fraction) -> int:

@@ -30,6 +30,7 @@ from privpac.bounds.selection import agnostic, pairwise, realizable
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.parameters import DEFAULT_BETA, read_epsilon
 from privpac.special import ndtri
 
 __all__ = ["TABLES", "table"]
@@ -383,7 +384,7 @@ def table(
     epsilon: Rational = 1,
     delta: Rational = "1e-6",
     alpha: Rational = "0.1",
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     records_per_user: int = 16,
     size: int = 1 << 20,
     vc: int = 1,
@@ -407,7 +408,7 @@ def table(
         raise ParameterError(f"size must be at most 2^{_MOST_BITS - 1}, got a number of {size.bit_length()} bits")
     open_unit(alpha, "alpha"), open_unit(beta, "beta"), positive(epsilon, "epsilon")
     x = RateNumbers(
-        rational(epsilon, "epsilon", above=0, maximum=100),
+        read_epsilon(epsilon),
         rational(delta, "delta", minimum=0, below=1),
         rational(alpha, "alpha", above=0, below="1/2"),
         rational(beta, "beta", above=0, below="1/2"),

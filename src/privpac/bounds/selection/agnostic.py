@@ -127,9 +127,15 @@ def plan_user_agnostic(
     m = _records(records_per_user)
     task = _AgnosticTask.read(log_size, dimension, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     known = None if noise is None else _known(noise)
+    return _fewest(m, truncate, lambda size, beat: _user_plan(task, size, known, beat))
+
+
+def _fewest(m: int, truncate: bool, plan: Callable[[int, int | None], Certificate]) -> Certificate:
+    """The number of records to read that certifies the fewest users; ``plan(records, beat)``: only fewer users than
+    ``beat`` are of interest."""
     found: Certificate | None = None
     for size in numbers_up_to(m) if truncate else [m]:
-        tried = _user_plan(task, size, known, None if found is None else found.n_users)
+        tried = plan(size, None if found is None else found.n_users)
         if found is None or (tried.n_users is not None and (found.n_users is None or tried.n_users < found.n_users)):
             found = tried
     assert found is not None
@@ -172,6 +178,7 @@ def plan_threshold_search(
     estimator: str = "bisect",
     estimates: tuple[int, ...] = _SCAN,
     theta: Rational = "2/3",
+    truncate: bool = False,
 ) -> Certificate:
     """The threshold search with private medians over a domain of log size ``log_domain``: five parts of ``beta/5``.
 
@@ -179,13 +186,18 @@ def plan_threshold_search(
     branch.  Branches need ``2 a + ln(3T/b)/(lambda_branch n) <= robust gap`` at ``alpha/2``; medians, at every level
     and by Chernoff in KL form, a ``y`` with ``n KL(y || psi_p) >= Lam`` and ``n KL(y + x || psi_q) >= Lam``, ``Lam = 2
     ln|X| + ln(2T/b)``, ``x`` the slack of the median at ``b/T``. In every configuration seen so far direct selection
-    certifies fewer users.
+    certifies fewer users.  ``truncate=True`` also tries to read fewer records, as :func:`plan_user_agnostic`: the
+    comparisons of one more record need not be easier.
     """
     m, log_x = _records(records_per_user), log_size_of(log_domain, "log_domain")
     log_h = log_x + math.log1p(math.exp(-log_x))
     task = _AgnosticTask.read(log_h, 1, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     ratio = rational(theta, "theta", above="1/2", maximum="99/100")
-    tail, b = task.exact_alpha / 2, task.beta / 5
+    return _fewest(m, truncate, lambda size, beat: _search_plan(task, size, log_x, ratio, beat))
+
+
+def _search_plan(task: _AgnosticTask, m: int, log_x: float, ratio: Fraction, beat: int | None) -> Certificate:
+    tail, b, log_h = task.exact_alpha / 2, task.beta / 5, task.log_h
     rounds, mass = 0, Fraction(1)
     levels: list[tuple[float, float]] = []
     while mass > tail:
@@ -210,7 +222,8 @@ def plan_threshold_search(
 
         return holds
 
-    found = _scan(task, m, None, task.exact_alpha - tail, "threshold search", plain, estimated, {"rounds": rounds})
+    aim, details = task.exact_alpha - tail, {"rounds": rounds}
+    found = _scan(task, m, None, aim, "threshold search", plain, estimated, details, beat)
     return found.run_with(theta=ratio, rounds=rounds)
 
 

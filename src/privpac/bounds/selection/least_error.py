@@ -26,10 +26,10 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
+from privpac.parameters import DEFAULT_LEVELS
 
 __all__ = ["certify_least_error"]
 
-_LEVELS = 840
 """Steps of an error rate, those of the evaluator."""
 _MOST = 1 << 10
 """Records beyond which more are not read by a search: certified numbers only fall slowly from here."""
@@ -71,7 +71,7 @@ def certify_least_error(
     def certify(records: int) -> Certificate:
         return Certificate.upper(by_search(records), f"least error by search ({method})", assumption)
 
-    return fewest(min(m, _MOST), certify, lambda records: 0.0)
+    return fewest(min(m, _MOST), lambda records, beat: certify(records), lambda records: 0.0)
 
 
 def _by_sum(
@@ -91,7 +91,7 @@ def _by_sum(
             failure=beta / 3,
             log_size=log_size,
         )
-        return (luck + 1 / _LEVELS + (noise + count) / (n - count)) * (1 + SLACK) <= radius
+        return (luck + 1 / DEFAULT_LEVELS + (noise + count) / (n - count)) * (1 + SLACK) <= radius
 
     return least(enough, start=1, limit=LIMIT)
 

@@ -7,17 +7,16 @@ from typing import Any
 from privpac.bounds.certificate import positive
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
+from privpac.parameters import MAX_EPSILON
 
 __all__ = ["read_clip", "read_records", "read_theta"]
-
-_MOST_THETA = 100
 
 
 def read_theta(value: Any) -> float:
     """The rate at which votes are weighed."""
     rate = positive(value, "theta")
-    if rate > _MOST_THETA:
-        raise ParameterError(f"theta must be at most {_MOST_THETA}, got {value}; beyond that nothing is protected")
+    if rate > MAX_EPSILON:
+        raise ParameterError(f"theta must be at most {MAX_EPSILON}, got {value}; beyond that nothing is protected")
     return rate
 
 

@@ -45,9 +45,10 @@ from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit
 from privpac.bounds.laws import binom
 from privpac.bounds.selection.reading import read_records, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
-from privpac.exact import Rational, rational, root_up
+from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import least, least_between
+from privpac.parameters import handicap, own_clip
 
 __all__ = ["certify_voices_any", "certify_voices_noise", "voices_excess"]
 
@@ -55,6 +56,9 @@ Array = NDArray[np.float64]
 _MIXES, _FINE = 8, 15
 ROUNDS = 3
 """How often ``theta'`` is refined around its best values, so that more budget never asks for more users."""
+
+_ROOM = 0.5
+"""A bound on failure before refining is hardly ever larger by this share than after."""
 
 _MAX_LAW = 1 << 16
 """Records per user up to which the law of ``W`` is summed term by term."""
@@ -96,12 +100,15 @@ class _Terms:
         self._gather()
 
 
-def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> int | None:
-    """The least n with ``B_C(n) + B_A(n) <= beta``; the sum falls with n."""
+def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int, beat: int | None) -> int | None:
+    """The least n with ``B_C(n) + B_A(n) <= beta``; the sum falls with n.  ``beat``: None where it is that or more by
+    far."""
 
-    def enough(n: int) -> bool:
-        return sum(math.exp(min(0.0, log_size + voice.log_bound(n))) for voice in voices) * (1 + SLACK) <= beta
+    def enough(n: int, room: float = -SLACK) -> bool:
+        return sum(math.exp(min(0.0, log_size + voice.log_bound(n))) for voice in voices) <= beta * (1 + room)
 
+    if beat is not None and not enough(beat, _ROOM):
+        return None
     found = least(enough, limit=LIMIT)
     for _ in range(rounds if found is not None else 0):
         assert found is not None
@@ -116,11 +123,6 @@ def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> i
 # Parameters
 
 
-def own_clip(m: int) -> int:
-    """The clip of the learner (``concepts.statistics.own_clip``): the least k with ``k*k >= m`` and ``16 k >= m``."""
-    return max(root_up(m), -(-m // 16))
-
-
 def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[float, float, float, float, int]:
     """theta, alpha, beta, ln |H|, levels."""
     rate = read_theta(theta)
@@ -129,9 +131,8 @@ def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[fl
 
 
 def _handicap(theta: Rational, size: int, levels: int) -> tuple[float, float]:
-    """``(K + B) / levels`` and ``B / levels``, the floors included."""
-    bits, exact = max(1, (size - 1).bit_length()), rational(theta, "theta", above=0)
-    most, always = math.floor(4 * bits * levels / exact), math.floor(bits * levels / exact)
+    """``(K + B) / levels`` and ``B / levels``."""
+    most, always = handicap(rational(theta, "theta", above=0), max(1, (size - 1).bit_length()), levels)
     return float(Fraction(most + always, levels)), float(Fraction(always, levels))
 
 
@@ -152,6 +153,7 @@ def certify_voices_noise(
     beta: Rational,
     levels: int,
     rounds: int = ROUNDS,
+    beat: int | None = None,
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law
     of x.
@@ -159,6 +161,8 @@ def certify_voices_noise(
     **Assumption**: all users draw ``records_per_user`` records from one law; each label is wrong with probability at
     most ``noise`` at every x, independently given x.  ``size`` is the number of cuts.  Any larger number of users is
     certified too.  ``theta'`` takes 64 equal steps, refined ``rounds`` times around the best.
+
+    ``beat``: so many users or more are of no interest, and perhaps not found.
 
     >>> given = dict(size=1025, theta=1, alpha=0.02, beta=0.1, levels=840)
     >>> [certify_voices_noise(records_per_user=m, noise=0, **given).n_users for m in (1, 4, 16, 64)]
@@ -196,7 +200,7 @@ def certify_voices_noise(
     if tau < m:
         voices.append(_Terms([clip, lambda t: (both * t, mean(t))], grid))
     return Certificate.upper(
-        _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0)),
+        _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0), beat),
         "two voices, bounded noise",
         f"thresholds, users with the same law and equally many records, each label wrong with probability at most "
         f"{noise} at every x",
@@ -228,12 +232,13 @@ def certify_voices_any(
     levels: int,
     thresholds: bool = True,
     rounds: int = ROUNDS,
+    beat: int | None = None,
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``, with no assumption on the labels.
 
     **Assumption**: all users have ``records_per_user`` records from one law; with ``None``, nothing at all but that
     users are independent (error is the mean over users of their own error rates).  ``thresholds=False``: a finite class
-    of ``size`` rules.
+    of ``size`` rules.  ``beat``: so many users or more are of no interest, and perhaps not found.
 
     >>> given = dict(size=1025, theta=1, alpha=0.05, beta=0.1, levels=840)
     >>> [certify_voices_any(records_per_user=m, **given).n_users for m in (4, 256, 1024, None)]
@@ -263,7 +268,7 @@ def certify_voices_any(
         else "users with the same law and equally many records"
     )
     details: dict[str, Any] = {} if records_per_user is None else {"tau": tau, "records_per_user": m}
-    found = _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0))
+    found = _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0), beat)
     return Certificate.upper(found, "two voices, any labels", who, **details)
 
 

@@ -21,6 +21,7 @@ from privpac.cli.help import Commands
 from privpac.cli.options import METHOD, Epsilon, Features, Json, NeighboursOption, check_targets, features_of
 from privpac.errors import ParameterError
 from privpac.exact import rational
+from privpac.parameters import DEFAULT_BETA
 from privpac.protocols.analyzer import promise
 from privpac.protocols.bundle import bundle
 from privpac.protocols.client import Client, read_records
@@ -106,7 +107,7 @@ def new(
             help="Where no two people agree, a rule is released with at most this probability.",
             rich_help_panel=METHOD,
         ),
-    ] = "1/20",
+    ] = str(float(DEFAULT_BETA)),
     neighbours: NeighboursOption = "add-remove",
     key: Annotated[
         Path | None, typer.Option(help="The analyzer's public key (NAME.pub), to which messages are sealed.")

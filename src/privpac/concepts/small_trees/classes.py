@@ -28,15 +28,12 @@ from privpac.concepts.small_trees.tree import Branch, SmallTree, TreeQuestion
 from privpac.concepts.small_trees.wide_class import WideClass, read_classes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
-from privpac.parameters import bounds, named, probability, whole
+from privpac.parameters import TREE_LEVELS, bounds, named, probability, whole
 
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["LEVELS", "SmallTrees"]
-
-LEVELS = 720_720
-"""``lcm(1..16)``: up to 16 records a user's vote is split exactly."""
+__all__ = ["SmallTrees"]
 
 
 def _depth(depth: Any) -> int:
@@ -73,7 +70,7 @@ class SmallTrees(WideClass):
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
     split: Fraction = field(default=Fraction(7, 10), converter=probability)
-    levels: int = field(default=LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
+    levels: int = field(default=TREE_LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
     max_cells: int = field(default=1 << 24, converter=whole, metadata=bounds(maximum=1 << 30))
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 

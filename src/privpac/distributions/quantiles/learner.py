@@ -40,6 +40,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.learners.base import ITEM_LEVEL
 from privpac.parameters import (
+    QUANTILE_LEVELS,
     bounds,
     columns_or_none,
     named,
@@ -58,11 +59,9 @@ if TYPE_CHECKING:
     from privpac.law import Law
     from privpac.rng import Rng
 
-__all__ = ["LEVELS", "WEIGHTS", "QuantileLearner"]
+__all__ = ["WEIGHTS", "QuantileLearner"]
 
 WEIGHTS = ("user", "own", "one", "record")
-LEVELS = 4096
-"""Steps of a person's weight where their records share it."""
 MAX_QUANTILES = 64
 MAX_DENOMINATOR = 1000
 
@@ -141,7 +140,7 @@ class QuantileLearner(DistributionLearner):
             return 1
         if self.weight == "own":
             return 2  # two votes, for who has two own quantiles
-        return LEVELS if self.weight == "user" else positive_int(self.cap, "max_records")
+        return QUANTILE_LEVELS if self.weight == "user" else positive_int(self.cap, "max_records")
 
     @property
     def guarantee(self) -> Guarantee:

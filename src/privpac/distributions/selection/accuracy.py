@@ -30,7 +30,7 @@ from privpac.bounds.selection.scheffe import certify_scheffe, plan_scheffe
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
-from privpac.parameters import bounds, fraction_or_none, named, probability, whole_or_none
+from privpac.parameters import DEFAULT_BETA, bounds, fraction_or_none, named, probability, whole_or_none
 
 __all__ = ["ClipAim", "ClipPlan", "KnownPairs", "default_resolution", "read_top"]
 
@@ -77,7 +77,7 @@ class ClipAim:
         default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=1 << 31)
     )
     tau: Fraction | None = field(default=None, kw_only=True, converter=fraction_or_none, metadata=bounds(above=0))
-    beta: Fraction = field(default=Fraction(1, 20), kw_only=True, converter=probability)
+    beta: Fraction = field(default=DEFAULT_BETA, kw_only=True, converter=probability)
     public_n_users: int | None = field(default=None, kw_only=True, converter=whole_or_none, metadata=bounds(minimum=0))
 
 

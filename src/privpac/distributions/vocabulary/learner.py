@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
-from privpac.bounds.vocabulary import COUNT_SHARE, LEVELS, MAX_VALUES
+from privpac.bounds.vocabulary import COUNT_SHARE, MAX_VALUES
 from privpac.data import Domain, Texts
 from privpac.distributions.base import BoundUsers, DistributionLearner
 from privpac.distributions.vocabulary.result import VocabularyDistribution
@@ -32,7 +32,7 @@ from privpac.guarantee import Guarantee
 from privpac.law.base import Law
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
 from privpac.mechanisms.stable_weights import MAX_LEVELS, StableWeights
-from privpac.parameters import bounds, named, privacy, probability, whole
+from privpac.parameters import COUNT_LEVELS, bounds, named, privacy, probability, whole
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class VocabularyHistogram(DistributionLearner):
     epsilon: Fraction = field(converter=privacy)
     delta: Fraction = field(kw_only=True, converter=probability)
     max_values: int = field(default=MAX_VALUES, kw_only=True, converter=whole, metadata=bounds(maximum=1 << 16))
-    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(default=COUNT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
 
     named: ClassVar[str] = "stable histogram"
 

@@ -26,7 +26,7 @@ from privpac.learners.agnostic.counting import NoiseKnowledge, UserAgnosticLearn
 from privpac.learners.agnostic.median import PrivateMedian, require_cuts
 from privpac.learners.agnostic.search import SearchSteps, ThresholdSearch
 from privpac.learners.base import Bound
-from privpac.parameters import named, one_word_of, part, probability
+from privpac.parameters import DEFAULT_BETA, named, one_word_of, part, probability
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -83,7 +83,7 @@ class ThresholdLearner(NoiseKnowledge):
     """
 
     method: str = field(default="auto", kw_only=True, validator=one_word_of(METHODS))
-    beta: Fraction = field(default=Fraction(1, 20), kw_only=True, converter=probability)
+    beta: Fraction = field(default=DEFAULT_BETA, kw_only=True, converter=probability)
     steps: SearchSteps = part(SearchSteps)
 
     def __attrs_post_init__(self) -> None:

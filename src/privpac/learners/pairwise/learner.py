@@ -43,7 +43,18 @@ from privpac.learners.base import Bound, Selection, count_users
 from privpac.learners.pairwise.profile import Gather, joined, pairwise_profile
 from privpac.learners.pairwise.table import MAX_RULES
 from privpac.least import least_between
-from privpac.parameters import Composed, bounds, fraction, named, part, probability, truth, whole, whole_or_none
+from privpac.parameters import (
+    DEFAULT_BETA,
+    Composed,
+    bounds,
+    fraction,
+    named,
+    part,
+    probability,
+    truth,
+    whole,
+    whole_or_none,
+)
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -85,7 +96,7 @@ class Aim:
     """
 
     alpha: Fraction = field(default=Fraction(1, 10), converter=fraction, metadata=bounds(above=0, maximum=1))
-    beta: Fraction = field(default=Fraction(1, 20), converter=probability)
+    beta: Fraction = field(default=DEFAULT_BETA, converter=probability)
     records_per_user: int | None = field(default=None, converter=whole_or_none)
     public_n_users: int | None = field(default=None, converter=whole_or_none)
 

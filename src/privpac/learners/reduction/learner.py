@@ -45,7 +45,7 @@ from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, Selection
 from privpac.learners.reduction.accuracy import accuracy_note, promised_excess
 from privpac.learners.reduction.coins import below
 from privpac.learners.reduction.relabel import BoundSplit, Relabelling
-from privpac.parameters import Composed, bounds, named, part, whole
+from privpac.parameters import DEFAULT_BETA, Composed, bounds, named, part, whole
 from privpac.released import Released
 from privpac.rng import Rng, secret_rng
 
@@ -130,7 +130,7 @@ class AgnosticReduction(Composed, Learner):
         split_size: int | None = None,
         least_split: int = 1,
         alpha: Rational | None = None,
-        beta: Rational = "1/20",
+        beta: Rational = DEFAULT_BETA,
         inner_error: InnerError | None = None,
         **shape: Any,
     ) -> Self:

@@ -30,6 +30,7 @@ from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearn
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.tree.learner import TreeLearner
 from privpac.parameters import (
+    DEFAULT_BETA,
     Composed,
     bounds,
     named,
@@ -101,7 +102,7 @@ class ReductionAim:
     public_n_users: int = field(kw_only=True, converter=whole, metadata=bounds(minimum=2))
     split_size: int | None = field(default=None, kw_only=True, converter=whole_or_none)
     alpha: Fraction | None = field(default=None, kw_only=True, converter=probability_or_none)
-    beta: Fraction = field(default=Fraction(1, 20), kw_only=True, converter=probability)
+    beta: Fraction = field(default=DEFAULT_BETA, kw_only=True, converter=probability)
 
 
 @frozen(slots=False, init=False, field_transformer=named)

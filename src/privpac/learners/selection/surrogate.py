@@ -28,7 +28,7 @@ from privpac.law import Law
 from privpac.learners.base import Bound, _size, public_table, shown_table
 from privpac.learners.selection.representations import check_named, named_representation, said_of
 from privpac.learners.sizes import SizedSelection
-from privpac.parameters import Composed, named, part
+from privpac.parameters import DEFAULT_BETA, Composed, named, part
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
 
@@ -59,7 +59,7 @@ class PublicSet:
     given: Hypotheses | None = field(default=None, alias="hypotheses")
     public_seed: bytes | None = None
     representation_alpha: Fraction = Fraction(1, 20)
-    representation_beta: Fraction = Fraction(1, 20)
+    representation_beta: Fraction = DEFAULT_BETA
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class PublicSet:
         hypotheses: Hypotheses | None = None,
         public_seed: bytes | None = None,
         representation_alpha: Rational = Fraction(1, 20),
-        representation_beta: Rational = Fraction(1, 20),
+        representation_beta: Rational = DEFAULT_BETA,
     ) -> None:
         if isinstance(representation, str):
             check_named(representation)

@@ -36,7 +36,7 @@ from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.voices import Voices
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, drawn_id, profile_of
-from privpac.parameters import bounds, named, whole
+from privpac.parameters import bounds, handicap, named, whole
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from privpac.data import Users
 
 __all__ = ["TwoVoices"]
-
-_MOST = 1 << 60
 
 
 @frozen(slots=False, field_transformer=named)
@@ -82,9 +80,7 @@ class TwoVoices(Selection):
         >>> TwoVoices(Thresholds(), epsilon="1/2", neighbours="replace").handicap(1)
         (13440, 3360)
         """
-        # Any constants are private; beyond 2**60 levels (epsilon below 1e-12 or so) nothing but their size changes.
-        votes = bits * self.levels / self.theta
-        return min(int(4 * votes), _MOST), min(int(votes), _MOST)
+        return handicap(self.theta, bits, self.levels)
 
     # Laws
 

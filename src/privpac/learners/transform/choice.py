@@ -24,7 +24,7 @@ from privpac.errors import InfeasibleError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import positive_int
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, smallest_K
-from privpac.parameters import read_epsilon
+from privpac.parameters import DEFAULT_BETA, read_epsilon
 
 __all__ = ["TransformChoice", "TrimDesign", "choose_transform", "design_trim", "literal_users"]
 
@@ -146,7 +146,7 @@ def choose_transform(
     log_size: Rational,
     H_eff: int,
     alpha: Rational = 0.05,
-    beta: Rational = 0.05,
+    beta: Rational = DEFAULT_BETA,
     allow_bottom: bool = False,
     failure: Rational = DEFAULT_FAILURE,
 ) -> TransformChoice:
@@ -196,7 +196,7 @@ def literal_users(
     epsilon: Rational,
     delta: Rational,
     records_per_user: int,
-    beta: Rational = 0.05,
+    beta: Rational = DEFAULT_BETA,
     failure: Rational = DEFAULT_FAILURE,
     subsample: bool = False,
 ) -> Certificate:

@@ -15,7 +15,7 @@ from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import positive_int
 from privpac.least import least
-from privpac.parameters import named, probability, probability_or_none, whole, whole_or_none
+from privpac.parameters import DEFAULT_BETA, named, probability, probability_or_none, whole, whole_or_none
 
 __all__ = ["TreeAccuracy", "TreeAim", "TreePromises"]
 
@@ -39,7 +39,7 @@ class TreeAim:
     """
 
     alpha: Fraction | None = field(default=None, converter=probability_or_none)
-    beta: Fraction = field(default=Fraction(1, 20), converter=probability)
+    beta: Fraction = field(default=DEFAULT_BETA, converter=probability)
     records_per_user: int = field(default=1, converter=whole)
     public_n_users: int | None = field(default=None, converter=whole_or_none)
     strict: bool = False

@@ -58,7 +58,7 @@ from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
 from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
 from privpac.learners.tree.shape import PlannedTreeLearner
 from privpac.learners.tree.split import SELECTORS
-from privpac.parameters import named
+from privpac.parameters import DEFAULT_BETA, named
 from privpac.released import Outcome, Released
 from privpac.rng import Rng
 
@@ -126,7 +126,7 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
 
     @classmethod
     def plan(
-        cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = Fraction(1, 20), **options: Any
+        cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = DEFAULT_BETA, **options: Any
     ) -> TreeLearner:
         """The learner that certifies error at most ``alpha`` but for ``beta`` with the fewest users (``users_needed``
         says how many)."""

@@ -23,10 +23,9 @@ from fractions import Fraction
 
 from privpac.guarantee import Neighbours
 from privpac.learners.wide.card_arithmetic import centre_clip, norm_cap
+from privpac.parameters import DEFAULT_LEVELS
 
-__all__ = ["CALIBRATION_LEVELS", "CardBudget"]
-
-CALIBRATION_LEVELS = 840
+__all__ = ["CardBudget"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +113,4 @@ class CardBudget:
     def calibration_variance(self) -> Fraction | None:
         """Of one card.  Two non-negative vectors of sum 840 are at most ``840 sqrt(2)`` apart."""
         moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
-        return (
-            self._variance(moved * CALIBRATION_LEVELS**2, self.calibration / self.cards) if self.calibration else None
-        )
+        return self._variance(moved * DEFAULT_LEVELS**2, self.calibration / self.cards) if self.calibration else None

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from privpac.concepts.cards.card import Band, Card, band_edges, bands_of
 from privpac.concepts.kernels.shares import user_tables
-from privpac.learners.wide.card_budget import CALIBRATION_LEVELS
 from privpac.learners.wide.card_kernels import Packed
 from privpac.mechanisms.gaussian import normal_reach
+from privpac.parameters import DEFAULT_LEVELS
 
 __all__ = ["SAME_PEOPLE", "CalibrationPass", "bands_from"]
 
@@ -55,7 +55,7 @@ class CalibrationPass:
         for j, points in enumerate(self.card.points):
             totals += np.array(points, np.int64)[packed.codes[:, j]]
         cells = (2 * bands_of(totals, self.edges) + (packed.labels == self.answer)).astype(np.uint8)
-        return user_tables(packed.offsets, cells, self.size, CALIBRATION_LEVELS, True, -1)
+        return user_tables(packed.offsets, cells, self.size, DEFAULT_LEVELS, True, -1)
 
 
 def bands_from(edges: Sequence[int], noisy: Sequence[int], variance: Fraction) -> tuple[Band, ...]:
@@ -68,7 +68,7 @@ def bands_from(edges: Sequence[int], noisy: Sequence[int], variance: Fraction) -
     zeros, ones = [max(0, v) for v in noisy[::2]], [max(0, v) for v in noisy[1::2]]
     rates = _rising(ones, [a + b for a, b in zip(ones, zeros)])
     most = sum(noisy) + len(noisy) * normal_reach(variance, FAILURE / (3 * len(noisy)))
-    reach = normal_reach(variance, FAILURE / 3) + max(0, -(-most // CALIBRATION_LEVELS))
+    reach = normal_reach(variance, FAILURE / 3) + max(0, -(-most // DEFAULT_LEVELS))
     out = []
     for last, rate, zero, one in zip(edges, rates, noisy[::2], noisy[1::2]):
         low = _share(max(0, one - reach), max(0, zero + reach), Fraction(0))

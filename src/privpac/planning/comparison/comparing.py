@@ -23,10 +23,10 @@ import numpy as np
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.parameters import read_epsilon
 from privpac.planning.comparison.contender import Contender, Setting
 from privpac.planning.comparison.contenders import STANDARD, named_contenders
 from privpac.planning.comparison.population import Floats64, Population
-from privpac.planning.targets.target import MAX_EPSILON
 
 __all__ = ["Comparison", "Measured", "compare"]
 
@@ -188,7 +188,7 @@ def compare(
             f"population must come from public_population or generated_population, got {type(population).__name__}"
         )
     several = epsilon if isinstance(epsilon, Sequence) and not isinstance(epsilon, str) else [epsilon]
-    epsilons = {rational(one, "epsilon", above=0, maximum=MAX_EPSILON): str(one) for one in several}
+    epsilons = {read_epsilon(one): str(one) for one in several}
     if not epsilons:
         raise ParameterError("give at least one epsilon")
     chosen = named_contenders(STANDARD if methods is None else methods)

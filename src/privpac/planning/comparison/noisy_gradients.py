@@ -34,6 +34,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.least import narrow
+from privpac.parameters import read_epsilon
 
 __all__ = ["NoisyGradients", "accountant_installed", "epsilon_spent", "noise_multiplier", "train"]
 
@@ -117,7 +118,7 @@ class NoisyGradients:
         if not accountant_installed():
             raise ParameterError(MISSING)
         eps, chance = (
-            float(rational(epsilon, "epsilon", above=0, maximum=100)),
+            float(read_epsilon(epsilon)),
             float(rational(delta, "delta", above=0, below=1)),
         )
         if one_of(Neighbours, neighbours, "neighbours") is Neighbours.ADD_REMOVE:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.bounds.counts import LEVELS
 from privpac.distributions.coarse import TAU, Quantities, cell_scores, fine_budget
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
+from privpac.parameters import COUNT_LEVELS
 from privpac.planning.models.simulation import Simulation
 from privpac.special import ndtr
 
@@ -115,7 +115,7 @@ def _counted(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], 
 
 def _averaged(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
     """Everybody has as many records: the sums are the counts in finer units."""
-    return _masses(target, m, n, epsilon, LEVELS)
+    return _masses(target, m, n, epsilon, COUNT_LEVELS)
 
 
 def _masses(target: Any, m: int, n: int, epsilon: Fraction, weight: int) -> Callable[[int], float]:

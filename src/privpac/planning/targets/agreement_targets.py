@@ -52,6 +52,7 @@ from privpac.guarantee import Model, Neighbours, one_of
 from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram, vote_decay
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.choice import Choice
 from privpac.planning.models.agreement_models import agreement_simulations
 from privpac.planning.models.protocol_models import protocol_simulations
@@ -251,7 +252,7 @@ def agreement_target(
     epsilon: Rational,
     delta: Rational = 0,
     alpha: Rational = "0.05",
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     neighbours: Neighbours | str | None = None,
     dimension: Rational | None = None,
 ) -> AgreementTarget:

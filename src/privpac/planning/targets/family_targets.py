@@ -43,6 +43,7 @@ from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.models.cover_models import mass_simulations, normal_simulations, selection_simulations
 from privpac.planning.models.family_models import coarse_simulations, histogram_simulations
 from privpac.planning.models.simulation import Simulation
@@ -371,7 +372,7 @@ def family_target(
     *,
     epsilon: Rational,
     alpha: Rational = "0.1",
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     delta: Rational = 0,
     **shape: Any,

@@ -83,6 +83,7 @@ def _search(goal: RuleGoal, m: int) -> Certificate:
         beta=goal.beta,
         epsilon=goal.epsilon,
         neighbours=goal.neighbours,
+        truncate=True,
     )
 
 

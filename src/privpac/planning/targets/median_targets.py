@@ -26,6 +26,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.models.median_models import median_simulations
 from privpac.planning.models.simulation import Simulation
 from privpac.planning.targets.certified_runs import (
@@ -171,7 +172,7 @@ def median_target(
     epsilon: Rational,
     delta: Rational = 0,
     alpha: Rational = "0.05",
-    beta: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> MedianTarget:
     """What to plan for: the median of a column with a declared domain, or of integers of ``bits`` bits.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, wraps
@@ -21,23 +22,40 @@ from privpac.bounds import (
     plan_user_agnostic,
     regret_split,
 )
-from privpac.bounds.certificate import fewest
+from privpac.bounds.certificate import MOST_READ, best, fewest, numbers_up_to
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.guarantee import Neighbours
+from privpac.parameters import MAX_EPSILON
 from privpac.planning.targets.hardness import lower_agnostic, lower_realizable
-from privpac.planning.targets.target import MAX_EPSILON
 
 if TYPE_CHECKING:
     from privpac.planning.comparison.population import Population
 
 __all__ = ["RuleGoal"]
 
-_ROUND = tuple(
-    Fraction(n, 40)
-    for n in (1, 2, 4, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560)
+_BELOW_TEN = (
+    "100 105 110 115 120 125 130 135 140 145 150 155 160 170 175 180 190 200 210 220 225 230 240 250 260 270 275 280 "
+    "300 320 340 350 360 380 400 420 450 480 500 520 550 600 650 700 750 800 850 900 950"
 )
-"""Values of epsilon that are tried below the one that may be spent."""
+_ABOVE_TEN = "100 120 150 200 300 500 700"
+"""Leading digits of the values of epsilon that a learner may be planned with; above ten they hardly matter."""
+
+
+def round_values(most: Fraction) -> Iterator[Fraction]:
+    """Round numbers from ``most`` downwards, without end: the same for everyone, so that who may spend more may choose
+    among more of them.
+
+    >>> [float(value) for value in itertools.islice(round_values(Fraction("1.07")), 4)]
+    [1.05, 1.0, 0.95, 0.9]
+    """
+    for power in itertools.count(math.floor(math.log10(most)) + 1, -1):
+        digits = (_BELOW_TEN if power < 1 else _ABOVE_TEN).split()
+        values = (int(leading) * Fraction(10) ** (power - 2) for leading in reversed(digits))
+        yield from (value for value in values if value <= most)
+
+
+_DIVISORS = [d for d in range(1, DEFAULT_LEVELS + 1) if DEFAULT_LEVELS % d == 0]
 
 FixedClip = Callable[[int, int, float, "int | None"], Certificate]
 """Records, clip, rate, and how many users are enough: the certificate of a fixed clip."""
@@ -186,17 +204,25 @@ class RuleGoal:
 
         return self._own_clip(m, certify)
 
-    def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
-        theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
-        given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
-        # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
-        worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
-        return fewest(
-            m,
-            lambda size: certify(records_per_user=size, **given),
-            lambda size: worth * own_clip(size) / size,
-            self.within,
-        )
+    def _voices(
+        self, certify: Callable[..., Certificate], m: int, *, beat: int | None = None, **more: Any
+    ) -> Certificate:
+        given = {"size": self.concept.size, "theta": self._theta, "levels": DEFAULT_LEVELS, **self._common, **more}
+
+        def certified(size: int, beat: int | None) -> Certificate:
+            return certify(records_per_user=size, beat=beat, **given)
+
+        return fewest(m, certified, self._worth, beat if self.within is None else self.within + 1)
+
+    @property
+    def _theta(self) -> Fraction:
+        return self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
+
+    def _worth(self, records: int) -> float:
+        """Fewer users are never certified with so many records: the clip voice's vote is worth at most ``alpha m/tau``
+        (see ``plan_own_clip``)."""
+        exponent = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * self._theta)
+        return exponent * own_clip(records) / records
 
     @_kept
     def voices(self, m: int) -> Certificate:
@@ -204,22 +230,34 @@ class RuleGoal:
 
     @_kept
     def voices_noise(self, m: int) -> Certificate:
-        """The fewest users at this epsilon or at a round smaller one.
+        """The fewest users at a round epsilon up to this one.
 
         With a larger epsilon the mean voice takes over sooner, sometimes before it has enough users (83 certified at
-        1.3, 128 at 1.7): who may spend more may also spend less, so more budget never certifies more users.
+        1.3, 128 at 1.7): who may spend more may also spend less.  Round values alone are tried, this epsilon only if it
+        is one: more budget then has all the choices that less has, and never certifies more users.
         """
-        best = self._voices(certify_voices_noise, m, noise=self.noise or 0)
-        for epsilon in (value for value in _ROUND if self.epsilon / 8 <= value < self.epsilon):
-            found = replace(self, epsilon=epsilon)._voices(certify_voices_noise, m, noise=self.noise or 0)
-            if found.n_users is not None and (best.n_users is None or found.n_users < best.n_users):
-                best = found.run_with(epsilon=epsilon)
-        return best
+        least: Certificate | None = None
+        for epsilon in round_values(self.epsilon):
+            goal, beat = replace(self, epsilon=epsilon), None
+            if least is not None:
+                beat = least.n_users if self.within is None else self.within + 1
+                fewest_ever = min(map(goal._worth, numbers_up_to(min(m, MOST_READ))))
+                if beat is None or fewest_ever >= beat or (least.n_users is not None and least.n_users < beat):
+                    break
+            found = goal._voices(certify_voices_noise, m, beat=beat, noise=self.noise or 0)
+            if least is None or (found.n_users is not None and (beat is None or found.n_users < beat)):
+                least = found.run_with(epsilon=epsilon)
+        assert least is not None
+        return least
 
     def mean(self, m: int) -> Certificate:
-        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(
-            statistic="mean"
-        )
+        """More records mean fewer users, except that a vote of a number of records that does not divide the levels is
+        rounded: then perhaps only as many are read as the largest number that does."""
+        theta = float(regret_split(self.epsilon, self.neighbours, 1).theta)
+        whole = max(divisor for divisor in _DIVISORS if divisor <= m)
+        found = best([self._agnostic(size, size, theta) for size in dict.fromkeys((m, whole))])
+        capped = {} if found["records_per_user"] == m else {"max_records": whole}
+        return found.run_with(statistic="mean", **capped)
 
     def user_agnostic(self, m: int) -> Certificate:
         return plan_user_agnostic(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from privpac.bounds.certificate import LIMIT, Certificate
-from privpac.bounds.small_trees import certified_users, rounding
+from privpac.bounds.small_trees import certified_users, exact_records
 from privpac.concepts.small_trees import SmallTrees
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -73,16 +73,21 @@ class SmallTreeTarget(Target):
         return made
 
     def certificate(self, m: int, *, best_error: Fraction | None, said: str) -> Certificate:
-        """Users with up to ``m`` records each."""
-        shape = self.concept.shape
+        """Users with up to ``m`` records each.
+
+        Votes of so many records that they do not divide the levels are rounded, which costs users; so no more are read.
+        Those that are kept by hash are a random part of a person's records: the mean share of mistakes among them is
+        that among all, and people stay independent.
+        """
+        shape, read = self.concept.shape, exact_records(self.concept.levels, m)
         theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
-        alpha = self.alpha - rounding(self.concept.levels, m)
-        n = None
-        if alpha > 0:
-            goal: dict[str, Any] = {"theta": theta, "alpha": alpha, "beta": self.beta, "best_error": best_error}
-            n = certified_users(shape.power, shape.least, shape.least, **goal)
+        n = certified_users(
+            shape.power, shape.least, theta=theta, alpha=self.alpha, beta=self.beta, best_error=best_error
+        )
         name = _ANY if best_error != 0 else _RIGHT
-        return Certificate.upper(None if n is None or n > LIMIT else n, name, f"{said}, at most {m} records each")
+        some = f", of which {read} are read, chosen by hash or otherwise at random" if read < m else ""
+        found = Certificate.upper(n if n <= LIMIT else None, name, f"{said}, at most {m} records each{some}")
+        return found.run_with(max_records=read) if read < m else found
 
     def quick(self, plan: Plan) -> bool:
         return len(self.concept.tests) ** 2 * len(plan.records_per_user) <= _MOST_PAIRS

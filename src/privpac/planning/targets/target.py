@@ -17,6 +17,7 @@ from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
+from privpac.parameters import read_epsilon
 from privpac.planning.choice import Choice
 
 if TYPE_CHECKING:
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from privpac.planning.rows import PlanRow
     from privpac.planning.targets.certified_runs import CertifiedRun
 
-__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Asked", "PlannedMethod", "Target", "read_goal"]
-
-MAX_EPSILON = 100
-"""Beyond this nothing is protected, and there is nothing to plan."""
+__all__ = ["STANDARD_RECORDS", "Asked", "PlannedMethod", "Target", "read_goal"]
 
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
@@ -185,7 +183,7 @@ def read_goal(
     """The numbers that all targets share, read and checked; with a ``delta`` for those that have one, None being 0."""
     given = [rational(0 if one is None else one, "delta", minimum=0, below=1) for one in delta]
     return {
-        "epsilon": rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON),
+        "epsilon": read_epsilon(epsilon),
         "alpha": rational(alpha, "alpha", above=0, below=1),
         "beta": rational(beta, "beta", above=0, below=1),
         "neighbours": one_of(Neighbours, neighbours, "neighbours"),

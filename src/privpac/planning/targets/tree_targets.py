@@ -27,6 +27,7 @@ from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.parameters import DEFAULT_BETA
 from privpac.planning.choice import Choice
 from privpac.planning.models.simulation import Simulation
 from privpac.planning.models.tree_models import tree_simulations
@@ -252,7 +253,7 @@ def tree_reason(
     if records_per_user is None:
         return hint
     try:
-        target = TreeTarget(tree, **read_goal(epsilon, "0.1", "0.05", neighbours, delta))
+        target = TreeTarget(tree, **read_goal(epsilon, "0.1", DEFAULT_BETA, neighbours, delta))
         m, _ = positive_int(records_per_user, "records_per_user"), target.methods()
     except (ParameterError, TooLargeError):  # nothing to plan; what is wrong for the learner, the learner says
         return hint

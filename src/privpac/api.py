@@ -371,7 +371,9 @@ def release_rule(
         noted = (ITEM_LEVEL, *noted)
     released = replace(released, warnings=(*released.warnings, *noted))
     declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
-    declared |= {n: d for n, d in getattr(released.hypothesis, "features", {}).items() if declared.get(n) is None}
+    read = getattr(released.hypothesis, "features", {})
+    if isinstance(read, Mapping):  # a vector of means has names only
+        declared |= {name: domain for name, domain in read.items() if declared.get(name) is None}
     policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
     if policy:  # what was declared, never how many records it met
         released = replace(released, parameters={**released.parameters, "invalid values": policy})

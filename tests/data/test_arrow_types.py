@@ -27,7 +27,7 @@ DOMAINS = {
     "integers": pp.Integers(0, 1),
     "grid": pp.Grid(0, 1, "0.5"),
     "floats": pp.Floats(),
-    "categories": pp.Categories(["0", "1"]),
+    "categories": pp.Categories(["0", "1"], ordered=True),
     "dates": pp.Dates("2024-01-01", "2024-01-02"),
 }
 

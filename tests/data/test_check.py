@@ -30,6 +30,7 @@ TABLE = pl.DataFrame(
 )
 COLUMNS = {"age": pp.Integers(0, 99), "ward": pp.Categories(["n", "s"])}
 SAID: dict[str, Any] = {"user": "who", "label": "ill", "positive": "yes"}
+DROPPING = SAID | {"on_invalid_label": "drop"}
 
 
 def by_reason(found: DataCheck) -> dict[tuple[str, str], tuple[int, str]]:
@@ -37,7 +38,7 @@ def by_reason(found: DataCheck) -> dict[tuple[str, str], tuple[int, str]]:
 
 
 def test_every_column_and_reason_is_counted_under_clamp() -> None:
-    found = pp.UserData.from_frame(TABLE, **SAID, features=COLUMNS, on_invalid="clamp").check(max_records=1)
+    found = pp.UserData.from_frame(TABLE, **DROPPING, features=COLUMNS, on_invalid="clamp").check(max_records=1)
     met = by_reason(found)
     assert met["who", "user ids that are missing"] == (2, "dropped")
     assert met["age", "missing or NaN"] == (2, "dropped")
@@ -53,7 +54,7 @@ def test_every_column_and_reason_is_counted_under_clamp() -> None:
 
 
 def test_counts_are_those_of_the_data_that_were_built() -> None:
-    people = pp.UserData.from_frame(TABLE, **SAID, features=COLUMNS, on_invalid="drop")
+    people = pp.UserData.from_frame(TABLE, **DROPPING, features=COLUMNS, on_invalid="drop")
     found = people.check()
     assert found.records_kept == people.n_records
     assert sum(count.records for count in found.labels) == people.n_records
@@ -141,11 +142,11 @@ def test_a_declared_drop_of_missing_values_is_counted_under_raise() -> None:
 def test_streams_count_as_memory_does(tmp_path: Path, rows: int, order: str, policy: str) -> None:
     table = TABLE.sort("who", nulls_last=True) if order == "sorted" else TABLE
     table.write_parquet(tmp_path / "t.parquet", row_group_size=3)
-    memory = pp.check(TABLE, **SAID, features=COLUMNS, on_invalid=policy)
+    memory = pp.check(TABLE, **DROPPING, features=COLUMNS, on_invalid=policy)
     if policy == "raise":
-        stream = pp.check(tmp_path / "t.parquet", **SAID, features=COLUMNS, engine="stream")
+        stream = pp.check(tmp_path / "t.parquet", **DROPPING, features=COLUMNS, engine="stream")
     else:
-        scanned = pp.scan(tmp_path / "t.parquet", **SAID, features=COLUMNS, on_invalid=policy, chunk_rows=rows)
+        scanned = pp.scan(tmp_path / "t.parquet", **DROPPING, features=COLUMNS, on_invalid=policy, chunk_rows=rows)
         stream = scanned.check()
     for name in ("records_read", "records_kept", "people_read", "people_kept", "columns", "records_per_person"):
         assert getattr(stream, name) == getattr(memory, name), name
@@ -162,7 +163,7 @@ def test_binding_later_is_counted_too() -> None:
 
 
 def test_parts_are_not_checked() -> None:
-    people = pp.UserData.from_frame(TABLE, **SAID, features=COLUMNS, on_invalid="drop")
+    people = pp.UserData.from_frame(TABLE, **DROPPING, features=COLUMNS, on_invalid="drop")
     halves = people.split({"a": "1/2", "b": "1/2"})
     for part in (people.max_records(1), people.take([0]), halves["a"]):
         with pytest.raises(ParameterError, match="only a whole table"):

@@ -127,7 +127,7 @@ def test_people_count_alike_however_many_records_they_have() -> None:
     data = users_of([[0] * 50] + [[1]] * 3, x=Integers(0, 1))
     with insecure_randomness():
         learned = AveragedHistogram(200).learn(data, rng=SeededRng(1)).hypothesis
-        counted = ClippedHistogram(1000, max_records=50, stages=1).learn(data, rng=SeededRng(1)).hypothesis
+        counted = ClippedHistogram(200, max_records=50, stages=1).learn(data, rng=SeededRng(1)).hypothesis
     assert float(learned.probabilities[0]) == pytest.approx(1 / 4, abs=0.01)
     assert float(counted.probabilities[0]) == pytest.approx(50 / 53, abs=0.1)
 

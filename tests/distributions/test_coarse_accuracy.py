@@ -91,7 +91,7 @@ def test_a_cap_below_the_declared_records_is_refused() -> None:
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_more_budget_never_needs_more_users(neighbours: Any) -> None:
     found = []
-    for epsilon in ("0.1", 1, 10, 300, 3000, 10**4):
+    for epsilon in ("0.1", 1, 10, 50, 100, 200):
         learner = CoarseToFineMean(epsilon, radius=1000, records_per_user=4, neighbours=neighbours)
         n = certify_mean(learner, alpha="0.2", beta="0.05").n_users
         assert n is not None

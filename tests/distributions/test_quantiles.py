@@ -128,7 +128,7 @@ def test_a_smaller_shift_would_not_hold() -> None:
         (Dates("2024-01-01", "2024-01-11"), "2024-01-02", "2024-01-08", ["2024-01-05"]),
         (Integers(0, (1 << 64) - 1), 0, (1 << 64) - 1, [(1 << 63) - 1, 1 << 63]),
         (Floats(), 1.0, 100.0, [1.0, 100.0]),
-        (Categories(["a", "b", "c", "d"]), "a", "d", ["a", "d"]),
+        (Categories(["a", "b", "c", "d"], ordered=True), "a", "d", ["a", "d"]),
     ],
     ids=str,
 )

@@ -71,7 +71,7 @@ def test_records_that_do_not_share_a_weight_are_caught(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("domain", [Integers(0, 2), Categories(["a", "b", "c"])], ids=["middles", "both"])
+@pytest.mark.parametrize("domain", [Integers(0, 2), Categories(["a", "b", "c"], ordered=True)], ids=["middles", "both"])
 def test_two_votes_for_two_own_quantiles_keep_the_promise(neighbours: str, domain: Any) -> None:
     """Also for votes that no record of the person holds, and for either rule."""
     learner = QuantileLearner(EPSILON, "1/2", neighbours=neighbours, weight="own")

@@ -296,7 +296,7 @@ def test_huge_epsilon_spends_nothing(privpac: Command, table: Path) -> None:
     make_ledger(privpac, "1e12")
     run = privpac("learn", table, *replaced("--epsilon", "1e9"), "--ledger", "b.db")
     assert run.code == 2
-    assert "epsilon must be <= 10000" in run.err
+    assert "epsilon must be <= 200" in run.err
     assert spends() == 0
 
 

@@ -129,7 +129,10 @@ class Counted(BudgetLedger):
     def budget(self) -> Guarantee:
         return self._budget
 
-    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None) -> Any:
+    def check_room(self, guarantee: Guarantee, *_: Any) -> None:
+        """There always is."""
+
+    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None, **_: Any) -> Any:
         self.spends += 1
         return type("Receipt", (), {"use": lambda _: None})()
 
@@ -229,7 +232,7 @@ def test_the_command_gives_a_result_or_a_clear_refusal(
 ) -> None:
     _table().write_parquet(tmp_path / "t.parquet")
     book = Counted()
-    monkeypatch.setattr(learn_command, "open_ledger", lambda _: book)
+    monkeypatch.setattr(learn_command, "spending_ledger", lambda *_: book)
     every = ((method, *way) for method in EVERY_METHOD for way in WAYS)
     for method, setting, relation, engine in every if all_ways else _in_turn(rule):
         before = book.spends
@@ -241,6 +244,7 @@ def test_the_command_gives_a_result_or_a_clear_refusal(
 
 @pytest.mark.parametrize("method", ["search", "agreement", "tree"])
 def test_a_refusal_does_not_need_spark_to_be_said(method: str, tmp_path: Path, command: Command) -> None:
+    _table().write_parquet("t.parquet")
     said = command("learn", "t.parquet", *_words("rectangle", method, "agnostic", "replace", "spark"))
     _check(said, 0, learned=False)
 

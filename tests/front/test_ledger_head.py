@@ -41,7 +41,7 @@ def test_the_head_is_compared_where_the_spend_is_written(place: Path) -> None:
     assert len(theirs.history()) == 4
 
 
-@pytest.mark.parametrize("head", ["", "x" * 64, "0123456789a", "0" * 65, 12, b"0" * 64, "ABCDEF012345"])
+@pytest.mark.parametrize("head", ["", "x" * 64, "0123456789a", "0" * 65, "ABCDEF012345"])
 def test_what_is_no_head_is_refused(place: Path, head: str) -> None:
     with pytest.raises(ParameterError, match="first 12 or more digits"):
         BudgetLedger.open(place, expected_head=head)

@@ -356,7 +356,7 @@ def test_a_spend_can_depend_on_the_head_that_was_seen(path: Path, ledger: Budget
     seen = ledger.head()
     ledger.spend(user("0.1"), "nobody came in between", expected_head=seen)
     now = ledger.head()
-    with pytest.raises(LedgerChanged, match=r"\(0\.9, .* left\); nothing was spent: look again") as caught:
+    with pytest.raises(LedgerChanged, match=r"\(0\.9, .* left\); nothing was spent now: look again") as caught:
         ledger.spend(user("0.1"), "x", "late", expected_head=seen)
     one_line(caught)
     assert ledger.head() == now

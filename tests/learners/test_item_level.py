@@ -156,5 +156,5 @@ def test_undeclared_columns_of_lists_are_refused(way: str) -> None:
     data = pp.UserData.from_users([[(1, 0)], [(2, 1)]] * 20, features=["x"])
     item = None if way == "deletion" else pp.Guarantee("1/4", unit="item", neighbours="add-remove")
     options: dict[str, Any] = {"delta": "1e-3", "deleted": 100} if way == "deletion" else {}
-    with pytest.raises(SchemaError, match="come from lists and have no domain"):
+    with pytest.raises(SchemaError, match="hold Python objects, which have no type, and have no domain"):
         pp.at_user_level(str, data, item=item, epsilon=1, way=way, **options)

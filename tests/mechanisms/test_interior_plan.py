@@ -99,7 +99,7 @@ def test_too_few_values_run_with_a_warning_that_says_what_is_needed() -> None:
         InteriorPoint(1, "1e-6", top=2**300 - 1, size=20, levels=1)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 5, 50, 1000])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 5, 50, 200])
 @pytest.mark.parametrize("delta", ["1e-100", "1e-6", "0.4"])
 def test_extreme_budgets_plan_and_keep_their_promise(epsilon: float, delta: str) -> None:
     for engine in ("walk", "pairs"):

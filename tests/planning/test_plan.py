@@ -130,7 +130,7 @@ def test_plan_reads_well_and_survives_json(default: Plan) -> None:
 def test_every_class_by_name_has_a_realizable_plan() -> None:
     from privpac.concepts.named import RULES, rule_class
 
-    yes_no = {"a": pp.Integers(0, 1), "b": pp.Categories(["no", "yes"])}
+    yes_no = {"a": pp.Integers(0, 1), "b": pp.Categories(["no", "yes"], ordered=True)}
     for name in set(RULES) - {"card"}:  # a card is measured, not certified
         single = name.startswith("threshold") or name in ("point", "interval")
         columns: dict[str, Any] = {"x": pp.Integers(0, 20)} if single else yes_no

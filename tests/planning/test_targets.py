@@ -133,11 +133,9 @@ def test_the_same_target_is_inverted_and_drawn(quantity: str) -> None:
     assert planned.to_dict()["quantity"] == quantity
 
 
-def test_a_method_of_which_no_hard_laws_are_known_is_left_out_with_the_reason() -> None:
-    claims, left = plan_claims(CoinTarget(), 5)
-    assert not claims
-    assert set(left) == {"all the users", "half the users"}
-    assert all("hard laws" in reason for reason in left.values())
+def test_a_certificate_that_nobody_attacks_is_an_error() -> None:
+    with pytest.raises(LookupError, match="hard laws"):
+        plan_claims(CoinTarget(), 5)
 
 
 # One record, one plan, one name

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
@@ -77,8 +77,7 @@ class Account:
         cum_eps, cum_delta, cum_rho = self._spent(last)
         total = None if rho is None else cum_rho + rho
         spend = Spend(seq, name, label, eps, delta, rho, cum_eps + eps, cum_delta + delta, total, at, prev)
-        object.__setattr__(spend, "hash", spend.digest())  # covers all the others, so it comes last
-        return spend
+        return replace(spend, hash=spend.digest())
 
     @staticmethod
     def _spent(last: Spend | None) -> tuple[Fraction, Fraction, Fraction]:

@@ -117,7 +117,12 @@ def new(
         typer.Option(help="The coordinator's private key (NAME.key), made with: privpac protocol keys --coordinator"),
     ] = None,
     unsealed: Annotated[
-        bool, typer.Option("--unsealed", help="A shuffled or central run whose messages everyone on the way can read.")
+        bool,
+        typer.Option(
+            "--unsealed",
+            help="A shuffled or central run whose messages everyone on the way can read.",
+            rich_help_panel=METHOD,
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

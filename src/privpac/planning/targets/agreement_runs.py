@@ -88,6 +88,7 @@ def agreement_run(
         ]
         if target.model is Model.SHUFFLE:  # a shuffled run is sealed: privpac protocol keys ANALYZER
             new += ["--key", "ANALYZER.pub"]
+        new += ["--sign", "COORDINATOR.key"]  # privpac protocol keys COORDINATOR --coordinator
         return [
             *new,
             *option_words(shape),

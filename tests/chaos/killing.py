@@ -242,38 +242,6 @@ def making(folder: Path, seed: int, tries: int) -> Counts:
     return counts
 
 
-def converting(folder: Path, seed: int, tries: int) -> Counts:
-    """A ledger of the first format, with everything in its log, is brought over by one that is killed and then by
-    another."""
-    import test_ledger_sqlite as old
-
-    counts = Counts()
-    source = folder / "old"
-    source.mkdir()
-    old.old_ledger(source / "b.db", "killed")
-
-    def open_it(place: Path) -> None:
-        BudgetLedger.open(place).close()
-
-    shutil.copytree(source, folder / "dry")
-    steps = length(lambda: open_it(folder / "dry" / "b.db"), LEDGER, instructions=True)
-    for i, step in enumerate(picks(seed, steps, tries)):
-        place = folder / str(i) / "b.db"
-        shutil.copytree(source, place.parent)
-        code = forked(killed_at(step, lambda: open_it(place), LEDGER, instructions=True))  # noqa: B023
-        counts.tries += 1
-        counts.check(code in (0, -9), "crashes", f"step {step}: exit {code}")
-        with counts.no_crash(f"step {step}", AssertionError):
-            try:
-                old.check(place)
-                with BudgetLedger.open(place) as book:
-                    book.spend(user("1/10"), "after")
-            except AssertionError:
-                counts.bad("lost", f"step {step}: other rows than before")
-                raise
-    return counts
-
-
 def answering(folder: Path, seed: int, tries: int) -> Counts:
     """Answers that left are recorded, and a question asked again has the answer it had."""
     counts, path, said = Counts(), folder / "budget.db", Said(folder / "said")
@@ -631,7 +599,7 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
 
 KINDS: dict[str, Callable[[Path, int, int], Counts]] = {
     kind.__name__: kind
-    for kind in (spending, checkpoints, tails, readers, making, converting, answering)
+    for kind in (spending, checkpoints, tails, readers, making, answering)
     + (keys, saving, commands, sessions, messages, streaming)
 }
 

@@ -33,7 +33,6 @@ ATTACKED = {
         "tails": 400,
         "readers": 20,
         "making": 100,
-        "converting": 30,
         "answering": 80,
         "keys": 80,
         "saving": 60,

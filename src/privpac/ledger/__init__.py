@@ -1,8 +1,8 @@
 """A durable budget, and the one way from data to a release.
 
-``book`` keeps the budget, ``releases`` pays before it draws, ``queries`` counts the answers of prediction sessions;
-``account`` is the rule by which spends add up, ``lines`` and ``state`` what the file says, ``file`` how that reaches
-the disk and stays there, and ``sqlite`` brings ledgers of the first format over.
+``ledger`` keeps the budget, ``releases`` pays before it draws, ``queries`` counts the answers of prediction sessions;
+``records`` is what the file says and the rule by which spends add up, ``file`` how that reaches the disk and stays
+there.
 """
 
 from privpac.ledger.account import CompositionRule

@@ -50,7 +50,6 @@ from privpac.ledger.state import READING as _reading
 
 __all__ = ["LedgerFile", "Turn"]
 
-OLD_MAGIC = b"SQLite format 3\0"
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
 _NO_SEAL = "is no intact privpac ledger: its first 512 bytes are not the seal of one"
 _SECTOR, _ENOUGH = 512, 32  # fewer zeros than that could be damage
@@ -184,13 +183,6 @@ class LedgerFile:
             raise LedgerUnavailable("this ledger object is closed; open the file again with BudgetLedger.open")
         handle = self._open(*modes)
         try:
-            if os.pread(handle, len(OLD_MAGIC), 0) == OLD_MAGIC:
-                from privpac.ledger.sqlite import convert
-
-                os.close(handle)
-                handle = -1
-                convert(Path(os.path.realpath(self.path)), self.timeout)
-                handle = self._open(*modes)
             found = os.fstat(handle)
             if self._identity is None:
                 self._identity = found.st_dev, found.st_ino

@@ -22,14 +22,8 @@ _DRAFT = ".new"
 
 def make_file(path: Path, settings: Mapping[str, str]) -> None:
     """A complete ledger appears under ``path`` at once, or nothing does; ``FileExistsError`` if the name is taken."""
-    leftovers = [ending for ending in ("-wal", "-journal") if os.path.lexists(f"{path}{ending}")]
     if os.path.lexists(path):
         raise FileExistsError(path.name)
-    if leftovers:  # of a ledger of the first format, whose last spends are in there
-        raise LedgerUnavailable(
-            f"{path.name + leftovers[0]!r} is left over from a ledger that is gone; bring that back, or use another "
-            "name"
-        )
     try:
         with draft_file(path, [["settings", dict(settings)]]) as (draft, handle):
             try_lock(handle)  # nobody else knows it; for as long as the file has two names

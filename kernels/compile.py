@@ -97,7 +97,10 @@ def _names_bound(node: ast.stmt) -> list[str]:
         return [node.name]
     if isinstance(node, ast.Import | ast.ImportFrom):
         return [alias.asname or alias.name.split(".")[0] for alias in node.names]
-    return [child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
+    # what a comprehension counts with is no name of the module
+    inner = {id(child) for made in ast.walk(node) if isinstance(made, ast.comprehension) for child in ast.walk(made)}
+    stored = (child for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store))
+    return [child.id for child in stored if id(child) not in inner]
 
 
 def _names_used(node: ast.AST) -> list[str]:

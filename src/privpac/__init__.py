@@ -3,7 +3,7 @@
 ========================  ==============================================================================================
 Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing;
                           Schema, suggest_domains, check
-Learn                     learn, methods, load, Released
+Learn                     learn, list_methods, load, Released
 How good is it            evaluate, choose, least_error, plan_evaluation, plan_least_error
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
                           Parities, Questions, Halfspaces, SmallTrees, PointsCard, FiniteClass

@@ -12,7 +12,7 @@ from .api_engines import scan as scan
 from .api_evaluation import choose as choose
 from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
-from .api_methods import methods as methods
+from .api_methods import list_methods as list_methods
 from .api_quantiles import quantile as quantile
 from .api_user_level import at_user_level as at_user_level
 from .concepts import AddressTree as AddressTree

@@ -238,7 +238,7 @@ def learn(
     epsilon : rational
         Public.  The privacy loss: a float means its shortest decimal, "1/3" is exact.
     method : str
-        A key of ``pp.methods()``; "auto" chooses from what is declared.
+        A key of ``pp.list_methods()``; "auto" chooses from what is declared.
     setting : {"agnostic", "realizable"}
         Labels may be wrong, or some rule is right.  Trees: a realizable setting reduces each user to the deepest
         positive node, an agnostic one selects among all nodes where they can be counted; an open vocabulary takes

@@ -1,4 +1,4 @@
-"""``pp.methods``: the ways to learn a rule as a table, read off the one registry that ``learn`` reads."""
+"""``pp.list_methods``: the ways to learn a rule as a table, read off the one registry that ``learn`` reads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from privpac.guarantee import Neighbours, one_of
 from privpac.learners.method import PROMISES, Method
 from privpac.learners.registry import METHODS, method_named
 
-__all__ = ["MethodTable", "methods"]
+__all__ = ["MethodTable", "list_methods"]
 
 COLUMNS = ("method", "what it does", "learns", "privacy", "accuracy", "relations", "needs", "when to use it")
 
 
-def methods(
+def list_methods(
     concept: Any = None, *, setting: str | None = None, neighbours: Neighbours | str | None = None
 ) -> MethodTable:
     """The methods of ``pp.learn``: all of them, or those that fit what is asked.
@@ -38,9 +38,9 @@ def methods(
     Examples
     --------
     >>> import privpac as pp
-    >>> [one["method"] for one in pp.methods(pp.PrefixTree(3))]
+    >>> [one["method"] for one in pp.list_methods(pp.PrefixTree(3))]
     ['reduction', 'tree']
-    >>> pp.methods()["voices"]["privacy"]
+    >>> pp.list_methods()["voices"]["privacy"]
     '(ε, 0)'
     """
     if setting not in (None, "agnostic", "realizable"):

@@ -81,9 +81,9 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
     homes: dict[str, tuple[str, str]] = {}  # the name: its module, and its name there ("" where it is the module)
     for node in ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom):
-            here = f"{package}.{node.module}" if node.level else node.module
             for alias in node.names:
-                home = here if node.module else f"{package}.{alias.name}"
+                inside = f"{package}.{node.module or alias.name}"
+                home = inside if node.level or node.module is None else node.module
                 homes[alias.asname or alias.name] = (home, alias.name if node.module else "")
 
     def load(name: str) -> Any:

@@ -13,7 +13,7 @@ from privpac.learners.registry import METHODS
 
 
 def test_every_method_has_a_row_that_says_everything() -> None:
-    table = pp.methods()
+    table = pp.list_methods()
     assert table.keys == tuple(METHODS)
     for row in table:
         assert all(row.values()), row
@@ -22,28 +22,30 @@ def test_every_method_has_a_row_that_says_everything() -> None:
 
 
 def test_rows_are_those_that_fit() -> None:
-    assert "search" not in pp.methods(pp.Points(pp.Integers(0, 9))).keys
-    assert "realizable" not in pp.methods(setting="agnostic").keys
-    assert "trimmed" in pp.methods(neighbours="replace").keys
+    assert "search" not in pp.list_methods(pp.Points(pp.Integers(0, 9))).keys
+    assert "realizable" not in pp.list_methods(setting="agnostic").keys
+    assert "trimmed" in pp.list_methods(neighbours="replace").keys
     with pytest.raises(ParameterError, match="does not fit"):
-        pp.methods(setting="agnostic")["realizable"]
+        pp.list_methods(setting="agnostic")["realizable"]
     for wrong in ({"setting": "none"}, {"neighbours": "none"}):
         with pytest.raises(ParameterError):
-            pp.methods(**wrong)
+            pp.list_methods(**wrong)
 
 
 def test_every_method_that_fits_a_class_is_accepted_for_it() -> None:
     cuts = pp.Thresholds(pp.Integers(0, 9))
     from privpac.learners.registry import check_learns
 
-    for key in pp.methods(cuts).keys:
+    for key in pp.list_methods(cuts).keys:
         check_learns(key, cuts)
 
 
 def test_the_command_shows_the_table(command: Command) -> None:
     run = command("methods", "--rule", "threshold", "--json")
     assert run.code == 0, run.err
-    assert [row["method"] for row in json.loads(run.out)] == list(pp.methods(pp.Thresholds(pp.Integers(0, 9))).keys)
+    assert [row["method"] for row in json.loads(run.out)] == list(
+        pp.list_methods(pp.Thresholds(pp.Integers(0, 9))).keys
+    )
     assert "voices" in command("methods").out
     assert command("methods", "--rule", "nothing").code == 2
 

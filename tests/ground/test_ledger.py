@@ -222,13 +222,6 @@ def test_create_refuses_an_existing_file_and_open_a_missing_one(
     assert not (tmp_path / "missing.db").exists()
 
 
-def test_a_log_left_by_a_deleted_ledger_is_not_adopted(path: Path) -> None:
-    Path(f"{path}-wal").write_bytes(b"old")
-    with pytest.raises(LedgerUnavailable, match="left over"):
-        BudgetLedger(path, user(1), "basic", "flights")
-    assert not path.exists()
-
-
 @pytest.mark.parametrize("kind", ["directory", "empty", "text", "noise", "other-database", "fifo", "no-folder"])
 @pytest.mark.parametrize("how", ["open", "construct"])
 def test_other_files_are_refused_and_left_alone(tmp_path: Path, kind: str, how: str) -> None:

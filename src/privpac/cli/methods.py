@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from privpac.api_methods import methods as table_of_methods
+from privpac.api_methods import list_methods as table_of_methods
 from privpac.cli.app import app
 from privpac.cli.options import Json, features_of
 from privpac.learners.registry import named_class

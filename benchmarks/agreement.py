@@ -21,16 +21,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from privpac.agreement.littlestone.dimension import Rows
-from privpac.agreement.littlestone.reduction_list import PointsReductionList, ReductionList
-from privpac.agreement.queries.ellipsoid import SQEllipsoid
-from privpac.agreement.races.dyadic import race_scores
-from privpac.agreement.races.flat import race_indexed
-from privpac.agreement.races.words import rate
-from privpac.agreement.records import Records
-from privpac.agreement.representation import RaceLearner
-from privpac.agreement.scores import CutScores, walsh_hadamard
-from privpac.agreement.separator import RoundedSeparator
+from privpac.device.correlated_sampling import race_indexed, race_scores, rate
+from privpac.device.ellipsoid import SQEllipsoid
+from privpac.device.littlestone import PointsReductionList, ReductionList, Rows
+from privpac.device.records import Records
+from privpac.device.representation import RaceLearner
+from privpac.device.scores import CutScores, walsh_hadamard
+from privpac.device.separator import RoundedSeparator
 
 SEED = bytes(range(32))
 Job = tuple[str, Callable[[], Any], bytes, str]

@@ -15,8 +15,8 @@ import numpy as np
 from common import Grid
 from rich.console import Console
 
-from privpac.agreement.rules import LinearRule, RuleList
-from privpac.agreement.tasks import Task
+from privpac.device.rules import LinearRule, RuleList
+from privpac.device.tasks import Task
 
 D, PEOPLE, TRIES = 6, 20, 6
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -18,9 +18,9 @@ import polars as pl
 from common import Grid, forget_peak, peak_mib
 from rich.console import Console
 
-from privpac.concepts import PointsCard
 from privpac.data import Integers, UserData
-from privpac.learners import CardLearner
+from privpac.methods import CardLearner
+from privpac.rules import PointsCard
 
 DELTA = "1e-6"
 

@@ -22,22 +22,22 @@ import numpy as np
 from wide import EPSILONS, cases, error
 from wide_tables import FRESH, TABLES, wide_table
 
-from privpac.concepts.cards.card import Card
-from privpac.concepts.cards.family import PointsCard
 from privpac.guarantee import Neighbours
-from privpac.learners.wide.card_arithmetic import (
+from privpac.mechanisms.gaussian import SMOOTHING, gaussian_within
+from privpac.methods.scorecard import (
+    CardBudget,
     centre_clip,
     clip_size,
     norm_cap,
+    pack,
     points_of,
     shrunk_centre,
     training_time,
     updated,
+    zcdp_within,
 )
-from privpac.learners.wide.card_budget import CardBudget, zcdp_within
-from privpac.learners.wide.card_kernels import DescentState, centre_sum, gradient_sum, norm_sum
-from privpac.learners.wide.card_passes import pack
-from privpac.mechanisms.gaussian_privacy import SMOOTHING, gaussian_within
+from privpac.methods.scorecard_kernels import DescentState, centre_sum, gradient_sum, norm_sum
+from privpac.rules.scorecards import Card, PointsCard
 
 DELTA = Fraction(1, 10**6)
 

@@ -36,14 +36,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from utility import count_points
 
-from privpac.concepts.statistics import Exceeds, Mean
 from privpac.data import UserData
-from privpac.learners.base import profile_of
-from privpac.learners.registry import build_learner
-from privpac.learners.selection.regret import RegretSelection
+from privpac.methods.base import profile_of
+from privpac.methods.registry import build_learner
+from privpac.methods.regret import RegretSelection
 from privpac.planning import choose_method
-from privpac.planning.comparison.population import Population, public_population
-from privpac.planning.models.prediction import excess_on
+from privpac.planning.populations import Population, public_population
+from privpac.planning.simulation import excess_on
+from privpac.rules.statistics import Exceeds, Mean
 
 FLOOR = 0.001
 NAMES = (

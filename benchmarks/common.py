@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from privpac.concepts import Thresholds
-from privpac.concepts.profile import Profile
-from privpac.concepts.statistics import Mean
 from privpac.data import Integers, UserData
+from privpac.rules import Thresholds
+from privpac.rules.profile import Profile
+from privpac.rules.statistics import Mean
 
 __all__ = ["REAL", "Grid", "Real", "dense", "forget_peak", "measured", "peak_mib", "risk"]
 

@@ -24,7 +24,7 @@ from scipy.stats import beta as beta_law
 
 import privpac as pp
 from privpac.evaluation import Evaluation, EvaluationCertificate, LeastErrorBound
-from privpac.evaluation.table import user_tables
+from privpac.evaluation.results import user_tables
 from privpac.guarantee import Neighbours
 from privpac.parameters import DEFAULT_LEVELS as LEVELS
 

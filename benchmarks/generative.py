@@ -17,9 +17,9 @@ from common import risk
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
-from privpac.concepts import Thresholds
-from privpac.concepts.profile import Profile
 from privpac.data import Integers, UserData
+from privpac.rules import Thresholds
+from privpac.rules.profile import Profile
 
 __all__ = ["CELLS", "MODELS", "Model", "Records", "Types"]
 

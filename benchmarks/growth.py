@@ -31,11 +31,11 @@ from common import Grid, forget_peak, measured, peak_mib
 from rich.console import Console
 
 import privpac as pp
-from privpac.concepts.trees import PrefixTree
 from privpac.data import Texts
-from privpac.learners.prediction.voters import VotePredictor
-from privpac.learners.reduction.relabel import Relabelling
-from privpac.learners.registry import METHODS
+from privpac.methods.prediction.relabel import Relabelling
+from privpac.methods.prediction.voters import VotePredictor
+from privpac.methods.registry import METHODS
+from privpac.rules.hierarchies import PrefixTree
 
 PER_USER, VALUES, WIDE, LEAST, FOLD = 20, 1441, 6, 0.004, 1.1
 

@@ -99,8 +99,8 @@ print(*(b - a for a, b in zip(start, opened)), *(b - a for a, b in zip(opened, f
 
 def opening(folder: Path, kind: str, entries: int) -> str:
     """Seconds (and processor seconds) to open a long ledger and to look up its oldest id, and the peak memory."""
-    from privpac.ledger.account import settings_of
-    from privpac.ledger.making import draft_file
+    from privpac.ledger.file import draft_file
+    from privpac.ledger.records import settings_of
 
     moment = "2030-01-01T00:00:00+00:00"
     settings = settings_of(Guarantee(1, unit="user", neighbours="add-remove"), "basic", "benchmark")

@@ -32,21 +32,25 @@ from generative import CELLS, MODELS, Model
 from numpy.typing import NDArray
 from rich.console import Console
 
-from privpac.bounds.lower.agnostic import lower_representation, lower_sparse, lower_statistics, lower_testing
-from privpac.bounds.lower.general import lower_agnostic_vc
-from privpac.bounds.selection.agnostic import plan_threshold_search, plan_user_agnostic
-from privpac.bounds.selection.regret import certify_regret_agnostic
-from privpac.bounds.selection.regret_noise import certify_regret_bounded_noise
-from privpac.concepts.profile import Profile
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Exceeds
 from privpac.data import UserData
-from privpac.learners.agnostic.counting import NoiseKnowledge, UserAgnosticLearner
-from privpac.learners.agnostic.ordered import ordered
-from privpac.learners.agnostic.thresholds import ThresholdLearner
-from privpac.learners.base import Bound, profile_of
-from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.transform.baselines import one_record_per_user
+from privpac.methods.base import Bound, profile_of
+from privpac.methods.baselines import one_record_per_user
+from privpac.methods.regret import RegretSelection, certify_regret_agnostic
+from privpac.methods.regret_noise import certify_regret_bounded_noise
+from privpac.papers.pure_agnostic.agnostic_sample_size import plan_threshold_search, plan_user_agnostic
+from privpac.papers.pure_agnostic.counting import NoiseKnowledge, UserAgnosticLearner
+from privpac.papers.pure_agnostic.minimum_error import ordered
+from privpac.papers.pure_agnostic.threshold_learner import ThresholdLearner
+from privpac.planning.lower_bounds import (
+    lower_agnostic_vc,
+    lower_representation,
+    lower_sparse,
+    lower_statistics,
+    lower_testing,
+)
 from privpac.rng import secret_rng
+from privpac.rules.profile import Profile
+from privpac.rules.statistics import DEFAULT_LEVELS, ClipRule, Exceeds
 
 EPSILON, BETA, N = Fraction(1), Fraction(1, 20), 500
 RECORDS = (1, 4, 16, 64, 256)

@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 from open_tables import CLOCKS, LATER_CLOCKS, LATER_OTHERS, OTHERS
 from rich.console import Console
 
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Statistic
 from privpac.data import UserData
-from privpac.learners.selection.regret import RegretSelection
+from privpac.methods.regret import RegretSelection
+from privpac.rules.statistics import DEFAULT_LEVELS, ClipRule, Statistic
 
 EPSILON, ALPHA = Fraction(1), 0.02
 Ints = NDArray[np.int64]

@@ -37,7 +37,7 @@ from rich.console import Console
 
 from privpac.planning.comparison import Comparison, Contender, Measured, compare, dp_sgd
 from privpac.planning.comparison.noisy_gradients import NoisyGradients
-from privpac.planning.comparison.population import Population, public_population
+from privpac.planning.populations import Population, public_population
 
 EPSILONS = ("0.5", "1", "2", "4")
 USERS = (25, 50, 100, 200, 400, 800, 1600)

@@ -34,10 +34,15 @@ from common import Grid
 from rich.console import Console
 from scipy.stats import binom
 
-from privpac.agreement.races.words import rate
-from privpac.agreement.representation import RaceLearner
-from privpac.agreement.scores import CutScores
-from privpac.bounds.agreement.plurality import (
+from privpac.data import Integers, UserData
+from privpac.device.correlated_sampling import rate
+from privpac.device.representation import RaceLearner
+from privpac.device.scores import CutScores
+from privpac.mechanisms.randomized_response import keep_probability
+from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
+from privpac.methods import RegretSelection
+from privpac.methods.agreement.agreement_learner import AgreementLearner
+from privpac.methods.agreement.plurality import (
     CLEAR,
     records_representation,
     silent_votes,
@@ -46,12 +51,6 @@ from privpac.bounds.agreement.plurality import (
     users_plurality,
     users_shuffle,
 )
-from privpac.concepts import Thresholds
-from privpac.data import Integers, UserData
-from privpac.learners import RegretSelection
-from privpac.learners.agreement.learner import AgreementLearner
-from privpac.mechanisms.randomized_response import keep_probability
-from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.protocols import LocalProtocol, ShuffleProtocol
 from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.protocols.calibrate import calibrate
@@ -59,6 +58,7 @@ from privpac.protocols.hadamard import HadamardSelection
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.protocols.wire import pack_report, pack_shuffled
 from privpac.rng import secret_rng
+from privpac.rules import Thresholds
 
 EPSILON, DELTA, BETA, SHARE, ITEMS = 1, "1e-6", "1/10", 0.9, 1024
 LIMIT = 1 / 30

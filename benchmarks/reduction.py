@@ -20,11 +20,11 @@ from common import Grid
 from rich.console import Console
 from rich.progress import track
 
-from privpac.bounds.reduction.accuracy import certify_reduction, selection_error
-from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
-from privpac.learners.reduction.learner import AgnosticReduction
-from privpac.learners.selection.realizable import RealizableSelection
+from privpac.methods.prediction.service_sample_size import certify_reduction, selection_error
+from privpac.methods.realizable import RealizableSelection
+from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction
+from privpac.rules import Thresholds
 
 STEPS, CUT, WRONG, BETA = 1 << 32, 0.4, 0.2, "0.05"
 CODES = Integers(0, STEPS - 1)

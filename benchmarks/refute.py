@@ -23,17 +23,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from privpac.agreement.tasks import Task
 from privpac.auditing.claims import plan_claims
 from privpac.auditing.refutation import MULTIPLES, Claim, Refutation, refute
 from privpac.auditing.rule_laws import rule_claims
-from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
-from privpac.planning.targets.agreement_targets import agreement_target
-from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.rule_targets import rule_target
-from privpac.planning.targets.service_targets import service_target
-from privpac.planning.targets.tree_targets import tree_target
+from privpac.device.tasks import Task
+from privpac.planning.agreements import agreement_target
+from privpac.planning.families import family_target
+from privpac.planning.hierarchies import tree_target
+from privpac.planning.rules import rule_target
+from privpac.planning.services import service_target
+from privpac.rules import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 
 PLANTED = (((1 << 20) - 1, "1/2", 5, "add-remove", 451), (1440, "1", 4, "replace", 250))
 

@@ -33,18 +33,18 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privpac.bounds import Certificate, plan_item_proper
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import rule_class
-from privpac.concepts.profile import Profile
-from privpac.concepts.statistics import Exceeds
 from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours
-from privpac.learners.agnostic.counting import UserAgnosticLearner
-from privpac.learners.base import Bound, profile_of
-from privpac.learners.pairwise.learner import PairwiseSelection
-from privpac.learners.selection.realizable import RealizableSelection
-from privpac.learners.selection.regret import RegretSelection
-from privpac.planning.targets.rule_targets import RuleTarget
+from privpac.methods.base import Bound, profile_of
+from privpac.methods.realizable import RealizableSelection
+from privpac.methods.regret import RegretSelection
+from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
+from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
+from privpac.planning.rules import RuleTarget
+from privpac.rules.base import ConceptClass
+from privpac.rules.named import rule_class
+from privpac.rules.profile import Profile
+from privpac.rules.statistics import Exceeds
 
 __all__ = ["CLASSES", "CUTS", "Cell", "Line", "Rules", "World", "failure", "least", "measure", "scored"]
 

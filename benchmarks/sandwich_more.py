@@ -50,16 +50,16 @@ from privpac.bounds import (
     users_plurality,
     users_shuffle,
 )
-from privpac.concepts import PathTree, StarTree, Thresholds
 from privpac.data import Integers, UserData
 from privpac.distributions import CoverLearner, HypothesisSelector
 from privpac.errors import AccuracyWarning
-from privpac.learners.agnostic.search import ThresholdSearch
-from privpac.learners.tree.learner import TreeLearner
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.votes import PureSelection, StableHistogram
+from privpac.methods.hierarchy.tree_learner import TreeLearner
+from privpac.papers.pure_agnostic.search import ThresholdSearch
 from privpac.protocols.calibrate import calibrate
 from privpac.protocols.hadamard import HadamardSelection
+from privpac.rules import PathTree, StarTree, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
 __all__ = ["FAMILIES", "SHAPES", "Row", "rows", "tree_missed", "tree_row"]

@@ -32,8 +32,8 @@ from common import Grid, forget_peak, measured, peak_mib
 from rich.console import Console
 
 import privpac as pp
-from privpac.concepts.profile import Profile
-from privpac.concepts.statistics import Mean
+from privpac.rules.profile import Profile
+from privpac.rules.statistics import Mean
 
 LARGEST, PER_USER, VALUES, GROUP = 10**6, 20, 1441, 1 << 20
 SPARK_ROWS = 2 * 10**7

@@ -57,16 +57,14 @@ from sweeps import (
     weights_of,
 )
 
-from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower.general import lower_agnostic_vc, lower_discrete, lower_littlestone
-from privpac.bounds.selection.pairwise import plan_pairwise
-from privpac.bounds.selection.realizable import plan_realizable
-from privpac.bounds.selection.scheffe import plan_scheffe
-from privpac.concepts import Exceeds, FiniteClass, Thresholds
 from privpac.data import Integers, UserData
 from privpac.distributions import ClippedHistogram
-from privpac.learners.pairwise.learner import PairwiseSelection
-from privpac.learners.selection.realizable import RealizableSelection
+from privpac.distributions.selection.accuracy import plan_pairwise, plan_scheffe
+from privpac.methods.realizable import RealizableSelection, plan_realizable
+from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
+from privpac.planning.lower_bounds import lower_agnostic_vc, lower_discrete, lower_littlestone
+from privpac.rules import Exceeds, FiniteClass, Thresholds
+from privpac.sample_size import Certificate
 
 Reals = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from sweeps import cover, cover_clip, least_certified, least_possible, lower_users, pairwise_users, people, selected
 
-from privpac.bounds.lower.general import lower_gauss_mean
 from privpac.data import Floats
 from privpac.distributions import CoarseToFineGaussian, CoarseToFineMean, Gaussian
+from privpac.planning.lower_bounds import lower_gauss_mean
 
 __all__ = [
     "COARSE",

@@ -33,11 +33,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from privpac.concepts import Thresholds
 from privpac.data import Floats, UserData
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-from privpac.planning.service import plan_service
+from privpac.planning.services import plan_service
+from privpac.rules import Thresholds
 from privpac.serve.keys import KeyStore
 from privpac.serve.session_file import save_session
 

@@ -14,11 +14,11 @@ import numpy as np
 from common import Grid
 from numpy.typing import NDArray
 
-from privpac.bounds.certificate import Certificate
-from privpac.bounds.selection.pairwise import plan_pairwise
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import CoverLearner
+from privpac.distributions.selection.accuracy import plan_pairwise
 from privpac.errors import PrivpacError
+from privpac.sample_size import Certificate
 
 __all__ = [
     "BETA",

@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privpac.bounds import lddp_pure
-from privpac.concepts import Thresholds
-from privpac.concepts.statistics import ClipRule, Mean, Regret
 from privpac.data import Integers, UserData
 from privpac.errors import InfeasibleError
-from privpac.learners import PairwiseSelection, TrimmedSelection, choose_transform
 from privpac.mechanisms import ReleaseTest
+from privpac.methods import PairwiseSelection, TrimmedSelection, choose_transform
 from privpac.rng import secret_rng
+from privpac.rules import Thresholds
+from privpac.rules.statistics import ClipRule, Mean, Regret
 
 EPSILON, DELTA, NOISE, VALUES = 1, "1e-6", 0.2, 16
 RECORDS = (1, 3, 10, 30, 100, 300, 1000)

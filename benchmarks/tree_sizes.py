@@ -17,10 +17,9 @@ import numpy as np
 from common import Grid
 from rich.console import Console
 
-from privpac.bounds.certificate import Certificate
-from privpac.bounds.selection.realizable import plan_realizable
-from privpac.bounds.trees.learner import TreeBudget, generic_tree, lower_tree
-from privpac.bounds.trees.plan import plan_tree
+from privpac.methods.hierarchy.tree_sample_size import TreeBudget, generic_tree, lower_tree, plan_tree
+from privpac.methods.realizable import plan_realizable
+from privpac.sample_size import Certificate
 
 ALPHA, BETA, EPSILON, DELTA = 0.1, 0.05, 1, "1e-6"
 RECORDS = (1, 10, 100)

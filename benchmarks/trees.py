@@ -26,12 +26,12 @@ import polars as pl
 from common import Grid, forget_peak, measured, peak_mib
 from rich.console import Console
 
-from privpac.concepts import PrefixTree
 from privpac.data import Texts, UserData
 from privpac.exact import dyadic_base
-from privpac.learners import TreeLearner
 from privpac.mechanisms.rank import rank_law
+from privpac.methods import TreeLearner
 from privpac.rng import SystemRng
+from privpac.rules import PrefixTree
 
 TARGET = ("d3", "d14", "d15", "f92")
 RECORDS_PER_USER = 10

@@ -34,12 +34,12 @@ from generative import MODELS, Model
 from rich.console import Console
 
 from privpac.bounds import robust_t
-from privpac.concepts.profile import Profile
-from privpac.concepts.statistics import ClipRule, Exceeds, root_clip
 from privpac.data import UserData
-from privpac.learners.base import profile_of
-from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.selection.voices import TwoVoices
+from privpac.methods.base import profile_of
+from privpac.methods.hybrid import TwoVoices
+from privpac.methods.regret import RegretSelection
+from privpac.rules.profile import Profile
+from privpac.rules.statistics import ClipRule, Exceeds, root_clip
 
 ALPHA, BETA, EPSILON = 0.02, 0.1, Fraction(1)
 RECORDS = (4, 16, 64, 256)

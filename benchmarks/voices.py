@@ -29,7 +29,7 @@ from rich.console import Console
 import privpac as pp
 from privpac.data import UserData
 from privpac.planning.comparison.expected_error import count_points
-from privpac.planning.comparison.population import users_from_codes
+from privpac.planning.populations import users_from_codes
 
 USERS, EPSILONS = (25, 100, 400), (Fraction(3, 10), Fraction(1))
 COLUMNS = ("mean", "regret", "voices")

@@ -9,7 +9,7 @@ epsilon.
 Tables, cells and ratios are those of ``voices.py``.  A *form* gives every pair (voice, rule) a score and says how one
 is drawn: by the exponential mechanism (double precision) or by permute-and-flip (its law is an integral, see
 :func:`raced`).  Every form has two voices' guarantee: adding one user raises all scores by values in one interval [0,
-levels].  That holds for ``C`` and ``A = M + min(D, K) + B`` (``privpac.learners.selection.voices``) and for
+levels].  That holds for ``C`` and ``A = M + min(D, K) + B`` (``privpac.methods.hybrid``) and for
 
 - *weighed*, a third voice in which a user with m records has min(sqrt(m), W) / W of the mean's vote: ``T(h) = sum
   floor(levels r / k)``, ``k = max(m, ceil(W sqrt(m)))``.  ``T <= M``, so it would always speak: it pays ``min(D, K)``,
@@ -50,10 +50,10 @@ from rich.console import Console
 from voices import EPSILONS, GROUPS, WINDOW_RULES, WINDOW_USERS, each_ratio, ratios, samples, window_samples
 
 import privpac as pp
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS, Regret, own_clip
-from privpac.concepts.voices import Voices
 from privpac.data import UserData
+from privpac.rules.base import ConceptClass
+from privpac.rules.profile import Voices
+from privpac.rules.statistics import DEFAULT_LEVELS, Regret, own_clip
 
 Ints = NDArray[np.int64]
 Scores = list[NDArray[Any]]

@@ -36,11 +36,11 @@ from wide_peers import FIXED, SETTINGS, descend, encoded, in_peers
 from wide_tables import CLASSES, TABLES, Wide, wide_table
 
 import privpac as pp
-from privpac.concepts.cards.family import PointsCard
-from privpac.concepts.small_trees.cells import cells_of
-from privpac.learners import SmallTreeLearner
-from privpac.learners.wide.card import CardLearner
-from privpac.learners.wide.tree_law import SmallTreeLaw
+from privpac.methods import SmallTreeLearner
+from privpac.methods.scorecard import CardLearner
+from privpac.methods.small_tree import SmallTreeLaw
+from privpac.rules.scorecards import PointsCard
+from privpac.rules.small_trees import cells_of
 
 DELTA = "1e-6"
 PEOPLE, EPSILONS = (100, 300, 1000), ("0.3", "1", "3")

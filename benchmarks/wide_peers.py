@@ -19,7 +19,7 @@ import numpy as np
 from wide_tables import Wide
 
 import privpac as pp
-from privpac.data.missing import values_of
+from privpac.data.domains import values_of
 from privpac.planning.comparison.noisy_gradients import NoisyGradients
 
 __all__ = ["FIXED", "SETTINGS", "descend", "encoded", "in_peers"]

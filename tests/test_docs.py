@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from privpac.concepts.named import RULES
+from privpac.rules.named import RULES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])

@@ -1,5 +1,5 @@
-"""The house rules: rooms import to the left and never in a circle, the package opens lazily, files and folders stay
-small, the library keeps quiet, and the front reaches everything but the research shelf."""
+"""The shape of the package: imports point one way and never in a circle, the package loads lazily, the library keeps
+quiet, and the public API reaches everything but the papers' studies."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from typing import Any
 import pytest
 
 import privpac
-from privpac.learners.registry import METHODS
+from privpac.methods.registry import METHODS
 
 ROOT = Path(privpac.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 GROUND = {
+    "binomial",
+    "bisection",
     "composition",
+    "display",
     "errors",
     "exact",
+    "files",
     "guarantee",
-    "law",
     "lazy",
-    "least",
-    "ledger",
     "parameters",
-    "released",
+    "result",
     "rng",
+    "sample_size",
     "special",
 }
-MIDDLE = {"ground", "bounds", "agreement", "mechanisms", "data", "concepts"}
-EVERYTHING = MIDDLE | {
-    "learners",
-    "distributions",
-    "evaluation",
-    "protocols",
+LOWER = {"ground", "law", "ledger", "mechanisms", "data", "rules", "device"}
+METHODS_AND_MORE = LOWER | {"methods", "distributions", "evaluation", "protocols"}
+EVERYTHING = METHODS_AND_MORE | {
+    "bounds",
     "planning",
     "auditing",
-    "engines",
+    "papers",
     "api",
     "sklearn",
     "cli",
@@ -55,19 +55,20 @@ EVERYTHING = MIDDLE | {
 }
 MAY_IMPORT = {
     "ground": {"ground"},
-    "bounds": {"ground"},
-    "agreement": {"errors", "lazy", "rng"},
-    "mechanisms": {"ground"},
+    "law": {"ground"},
+    "ledger": {"ground"},
+    "mechanisms": {"ground", "law"},
     "data": {"ground"},
-    "concepts": {"ground", "data"},
-    "learners": MIDDLE,
-    "distributions": MIDDLE | {"learners"},
-    "evaluation": MIDDLE | {"learners"},
-    "protocols": MIDDLE | {"learners", "distributions"},
-    "planning": MIDDLE | {"learners", "distributions", "protocols"},
-    "auditing": MIDDLE | {"learners", "distributions", "protocols", "planning"},
-    "engines": {"ground", "data", "concepts"},
-    **dict.fromkeys(("api", "sklearn", "cli", "serve", "studio", "report", "testing", "research"), EVERYTHING),
+    "device": {"errors", "files", "lazy", "rng"},
+    "rules": {"ground", "law", "data"},
+    "methods": LOWER,
+    "distributions": LOWER | {"methods"},
+    "evaluation": LOWER | {"methods"},
+    "protocols": LOWER | {"methods", "distributions"},
+    "bounds": {"ground"},
+    "planning": METHODS_AND_MORE | {"bounds", "papers"},
+    "auditing": METHODS_AND_MORE | {"bounds", "papers", "planning"},
+    **dict.fromkeys(("api", "sklearn", "cli", "serve", "studio", "report", "testing", "papers"), EVERYTHING),
 }
 SPEAKING = {"cli", "report"}
 
@@ -83,11 +84,10 @@ def parsed(path: Path) -> ast.Module:
 
 
 def room_of(top: str) -> str:
-    """The room of a top-level name; ground may be split (``ledger_file``), the package itself and ``api_*`` are the
-    front."""
-    if top in {"__init__", "__main__"} or top.startswith("api_"):
+    """The layer of a top-level name; the package itself belongs to the public API."""
+    if top in {"__init__", "__main__"}:
         return "api"
-    return "ground" if top.split("_")[0] in GROUND else top
+    return "ground" if top in GROUND else top
 
 
 def top_of(path: Path) -> str:
@@ -140,7 +140,7 @@ def broken(source: str, path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=identity)
 def test_imports_point_left_only(path: Path) -> None:
-    assert room_of(top_of(path)) in MAY_IMPORT, "no room of the house has this name"
+    assert room_of(top_of(path)) in MAY_IMPORT, "no layer of the package has this name"
     assert not broken(path.read_text(), path)
 
 
@@ -152,8 +152,8 @@ def test_the_import_rule_can_fail() -> None:
         "privpac.mechanisms",
         "privpac.mechanisms.exponential",
     ]
-    assert broken("from privpac import exact, rng", ROOT / "agreement" / "x.py") == ["privpac.exact"]
-    assert broken("import privpac.ledger\nfrom privpac.law import Law", ROOT / "mechanisms" / "x.py") == []
+    assert broken("from privpac import exact, rng", ROOT / "device" / "x.py") == ["privpac.exact"]
+    assert broken("import privpac.guarantee\nfrom privpac.law import Law", ROOT / "mechanisms" / "x.py") == []
     assert broken("from . import base", ROOT / "law" / "x.py") == []
 
 
@@ -192,7 +192,7 @@ def test_import_privpac_is_lazy() -> None:
     assert {name for name in loaded if name.startswith("privpac")} == {"privpac", "privpac.lazy"}
 
 
-DEVICE = ["privpac.errors", "privpac.rng", "privpac.agreement", "privpac.protocols.client"]
+DEVICE = ["privpac.errors", "privpac.rng", "privpac.device", "privpac.protocols.client"]
 
 
 @pytest.mark.parametrize("name", [name for name in DEVICE if is_module(name)])
@@ -338,7 +338,7 @@ def test_circles_are_found_also_inside_functions() -> None:
 
 # A module is on the front if somebody who calls the front runs it: what a name of ``privpac`` is made of, or a name of
 # a room that the front itself shows (``pp.bounds``, ``pp.auditing``), a command, an estimator, the service, a report, a
-# device, or what tests of others use.  That a room lists a name (``privpac.learners.X``) is no use yet.
+# device, or what tests of others use.  That a room lists a name (``privpac.methods.X``) is no use yet.
 DOORS = ("cli", "sklearn", "serve", "studio", "report", "testing", "protocols.client")
 
 
@@ -350,7 +350,7 @@ def written_in(value: Any) -> Iterator[str]:
     yield getattr(value, "__module__", None) or type(value).__module__
 
 
-def test_the_front_reaches_everything_but_the_research_shelf() -> None:
+def test_the_public_api_reaches_everything_but_the_studies() -> None:
     start = {module for name in privpac.__all__ for module in written_in(getattr(privpac, name))} & set(NAMES)
     start |= {name for name in NAMES for door in DOORS if f"{name}.".startswith(f"privpac.{door}.")}
     start |= {method.load().__module__ for method in METHODS.values()}  # run by ``learn`` under a name
@@ -360,20 +360,20 @@ def test_the_front_reaches_everything_but_the_research_shelf() -> None:
         f"{module}.{name}"
         for path in MODULES
         for module, name in imports_from(parsed(path), path)
-        if f"{module}.{name}" in PACKAGES - {"privpac.learners"}
+        if f"{module}.{name}" in PACKAGES - {"privpac.methods"}
     }
     listing = {name: {home for names in listed(name).items() for home in source(name, names[0])} for name in values}
     edges = {
         name: listing.get(name, set()) if name in PACKAGES - start else targets for name, targets in graph().items()
     }
     missed = {name.removeprefix("privpac.") for name in set(NAMES) - PACKAGES - reached(start, edges)}
-    shelf = {name for name in missed if name.startswith("research.")}
+    shelf = {name for name in missed if name.startswith("papers.studies.")}
     assert not missed - shelf
-    assert shelf == {name.removeprefix("privpac.") for name in NAMES if name.startswith("privpac.research.")}
+    assert shelf == {name.removeprefix("privpac.") for name in NAMES if name.startswith("privpac.papers.studies.")}
 
 
 def test_the_page_of_research_names_what_is_there() -> None:
-    from privpac import research
+    from privpac.papers import studies as research
 
     page = (REPOSITORY / "docs" / "research.md").read_text()
     assert all(f"`{name}`" in page for name in set(research.__all__) - {"StableHypothesis"})
@@ -385,7 +385,7 @@ def test_the_page_of_research_names_what_is_there() -> None:
 def test_files_are_written_in_one_place() -> None:
     """Renames, links and syncs are the business of ground; the ledger holds a lock on its draft and keeps its own."""
     for path in MODULES:
-        if top_of(path) in {"released_write", "ledger"}:
+        if top_of(path) in {"files", "ledger"}:
             continue
         calls = {ast.unparse(n.func) for n in nodes(parsed(path)) if isinstance(n, ast.Call)}
         assert not calls & {"os.replace", "os.rename", "os.link", "os.fsync"}, identity(path)

@@ -16,8 +16,8 @@ from attrs import evolve, field, frozen
 
 import privpac
 from privpac.errors import ParameterError
-from privpac.learners.base import Learner
-from privpac.learners.registry import METHODS, learner_options
+from privpac.methods.base import Learner
+from privpac.methods.registry import METHODS, learner_options
 from privpac.parameters import (
     MAX_EPSILON,
     Composed,
@@ -44,20 +44,20 @@ from privpac.parameters import (
 )
 
 ROOT = Path(privpac.__file__).parent
-ROOMS = ("mechanisms", "learners", "distributions", "concepts")
+ROOMS = ("mechanisms", "methods", "distributions", "rules", "papers")
 MOST_FIELDS = 10
 
 # The house
 
 
 PATCHED = {
-    "agreement": "devices have no attrs",
+    "device": "devices have no attrs",
     "protocols": "a manifest is read on devices; what a protocol plans follows from several parameters at once",
-    "engines/wire.py": "makes values without their constructor",
+    "data/engines/wire.py": "makes values without their constructor",
     "data/schema_file.py": "labels are checked as they were given, and kept as texts",
     "data/users.py": "copied with dataclasses.replace by whoever holds one",
     "guarantee.py": "the readers of parameters are built on it",
-    "released.py": "copied with dataclasses.replace by whoever holds one",
+    "result.py": "copied with dataclasses.replace by whoever holds one",
 }
 
 

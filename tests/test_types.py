@@ -88,7 +88,7 @@ def test_mypy_knows_every_public_name_and_rejects_misuse(tmp_path: Path) -> None
         if name in ROOMS:
             assert "ModuleType" in kind
         elif name == "BOTTOM":
-            assert kind == '"privpac.law.base.Bottom"'
+            assert kind == '"privpac.law.blocks.Bottom"'
         elif name[0].isupper():
             assert re.search(rf"-> privpac\.[\w.]*\.{name}\W", kind.replace("[", " ")), f"{name}: {kind}"
         else:

@@ -19,7 +19,7 @@ Without a curator         LocalProtocol, ShuffleProtocol, simulate_agreement
 ========================  ==============================================================================================
 
 ``privpac.sklearn`` has estimators, ``help(privpac.learn)`` starts with the call that most people need.  Names are
-resolved on first use, so that the light parts (``privpac.agreement``, ``privpac.protocols.client``) import nothing but
+resolved on first use, so that the light parts (``privpac.device``, ``privpac.protocols.client``) import nothing but
 the standard library and numpy.
 """
 

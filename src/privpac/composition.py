@@ -31,10 +31,10 @@ from typing import Any
 
 from flint import arb, arb_poly
 
+from privpac.bisection import last_between
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, exp_ball, precision, rational, shown, up
 from privpac.guarantee import Guarantee, Neighbours
-from privpac.least import last_between
 
 __all__ = [
     "compose_advanced",

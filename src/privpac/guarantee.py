@@ -1,19 +1,26 @@
-"""What a promise is.
+"""What an epsilon means, in words that grow less reassuring as it grows.
 
-``Guarantee(epsilon, delta, unit, neighbours, model)`` means: for all neighbouring inputs ``x, x'`` and all events
-``E``, ``Pr[M(x) in E] <= e**epsilon * Pr[M(x') in E] + delta``, in both orders.
+Someone who holds odds of a to b for a fact about one person ends up, after seeing the output of an epsilon-private
+mechanism, with odds of at most ``a * e**epsilon`` to b: Bayes' rule multiplies odds by the ratio of the two
+likelihoods, which is what epsilon bounds.  From even odds (1 in 2) that is a probability of at most
+``e**epsilon / (1 + e**epsilon)``.  Delta is said apart: but for a part of probability delta, such a
+pair of laws has likelihood ratios of at most ``e**epsilon`` (Kairouz, Oh and Viswanath, "The composition theorem for
+differential privacy").
 
-* ``unit``: whose data may change, a whole ``user`` or a single ``item``.
-* ``neighbours``: ``replace`` keeps the number of units (public) and changes one unit's data arbitrarily, the number
-  of its records included; ``add-remove`` lets one unit be present or absent, so **the number of units is private**.
-* ``model``: ``central`` (a curator sees the data), ``shuffle`` (the analyst sees a shuffled multiset of messages),
-  ``local`` (the report of one unit).
-
-Guarantees with different tags are never mixed silently, and nothing is ever rounded down.
+=============  ==========  =============================================================
+epsilon        strength    said
+=============  ==========  =============================================================
+at most 1/10   strong      learns almost nothing
+up to 1        strong      learns little
+below 3        moderate    may learn something
+3 to 10        weak        may learn a lot; shown in red
+above 10       empty       no reassuring words; shown in red
+=============  ==========  =============================================================
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,12 +29,94 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from privpac.display import Shown
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
 from privpac.exact import Rational, as_arb, exp_ball, rational, shown, up
-from privpac.guarantee_words import EMPTY_ABOVE, Strength, certainty, learned, strength
-from privpac.released_shown import Shown
 
-__all__ = ["Guarantee", "Model", "Neighbours", "Unit"]
+__all__ = [
+    "EMPTY_ABOVE",
+    "Guarantee",
+    "Model",
+    "Neighbours",
+    "RED_FROM",
+    "Strength",
+    "Unit",
+    "certainty",
+    "learned",
+    "strength",
+]
+
+
+RED_FROM, EMPTY_ABOVE = 3, 10
+_LARGE_DELTA = Fraction(1, 100)
+
+
+class Strength(StrEnum):
+    """How much a promise is worth, from its numbers alone."""
+
+    STRONG = "strong"
+    MODERATE = "moderate"
+    WEAK = "weak"
+    EMPTY = "empty"
+
+    @property
+    def alarming(self) -> bool:
+        """Whether it is shown in red."""
+        return self in (Strength.WEAK, Strength.EMPTY)
+
+
+def strength(epsilon: Fraction, delta: Fraction = Fraction(0)) -> Strength:
+    """By epsilon; a delta above 1 in 100 is weak at best.
+
+    >>> [str(strength(Fraction(e))) for e in (1, 2, 3, 10, 11)]
+    ['strong', 'moderate', 'weak', 'weak', 'empty']
+    """
+    if epsilon > EMPTY_ABOVE:
+        return Strength.EMPTY
+    if epsilon >= RED_FROM or delta > _LARGE_DELTA:
+        return Strength.WEAK
+    return Strength.STRONG if epsilon <= 1 else Strength.MODERATE
+
+
+def learned(epsilon: Fraction, delta: Fraction = Fraction(0)) -> str:
+    """What whoever sees the result may learn about one person, as a verb phrase."""
+    found = strength(epsilon, delta)
+    if found is Strength.EMPTY:
+        return "may learn practically everything there is to learn"
+    if found is Strength.WEAK:
+        return "may learn a lot"
+    if found is Strength.MODERATE:
+        return "may learn something"
+    return "learns almost nothing" if epsilon <= Fraction(1, 10) else "learns little"
+
+
+def certainty(epsilon: Fraction) -> str:
+    """Where 1 in 2 may go at most, to the nearest digit that tells it from certainty.
+
+    >>> [certainty(Fraction(e)) for e in ("0", "0.1", "1", "3", "10", "100")]
+    ['50 in 100', '52 in 100', '73 in 100', '95 in 100', '99,995 in 100,000', 'certainty']
+    """
+    if epsilon > 30:
+        return "certainty"
+    doubt = 1 / (1 + math.exp(float(epsilon)))
+    scale = 100
+    while round(doubt * scale) < 1:
+        scale *= 10
+    return f"{scale - round(doubt * scale):,} in {scale:,}"
+
+
+# What a promise is.
+#
+# ``Guarantee(epsilon, delta, unit, neighbours, model)`` means: for all neighbouring inputs ``x, x'`` and all events
+# ``E``, ``Pr[M(x) in E] <= e**epsilon * Pr[M(x') in E] + delta``, in both orders.
+#
+# * ``unit``: whose data may change, a whole ``user`` or a single ``item``.
+# * ``neighbours``: ``replace`` keeps the number of units (public) and changes one unit's data arbitrarily, the number
+#   of its records included; ``add-remove`` lets one unit be present or absent, so **the number of units is private**.
+# * ``model``: ``central`` (a curator sees the data), ``shuffle`` (the analyst sees a shuffled multiset of messages),
+#   ``local`` (the report of one unit).
+#
+# Guarantees with different tags are never mixed silently, and nothing is ever rounded down.
 
 
 class Unit(StrEnum):
@@ -280,7 +369,7 @@ class Guarantee(Shown):
         return f"someone who thought 1 in 2 may end up {'certain' if end == 'certainty' else f'at most at about {end}'}"
 
     def explain(self) -> str:
-        """The promise in plain words that fit its numbers (``privpac.guarantee_words``), and how it was obtained."""
+        """The promise in plain words that fit its numbers (``privpac.guarantee``), and how it was obtained."""
         who = "one person, with all records that person holds," if self.unit is Unit.USER else "one single record"
         change = {
             Neighbours.ADD_REMOVE: f"whether {who} is in the data at all",

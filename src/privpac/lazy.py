@@ -2,7 +2,7 @@
 
 A package's stub (``__init__.pyi``) holds nothing but ``from .module import Name as Name``: type checkers and editors
 read it as it is, and :func:`attach_stub` reads it once to know where each name lives.  Standard library only, because
-devices load ``privpac.agreement`` and ``privpac.protocols.client`` where nothing else is installed.
+devices load ``privpac.device`` and ``privpac.protocols.client`` where nothing else is installed.
 """
 
 import ast

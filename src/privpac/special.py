@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "betaincc",
     "betainccinv",
     "betaincinv",
+    "binom",
     "digamma",
     "entr",
     "erfinv",
@@ -25,6 +27,7 @@ __all__ = [
     "log_ndtr",
     "log_of",
     "logsumexp",
+    "nbinom",
     "ndtr",
     "ndtri",
     "xlog1py",
@@ -76,3 +79,25 @@ ndtr = _late("ndtr")
 ndtri = _late("ndtri")
 xlog1py = _late("xlog1py")
 xlogy = _late("xlogy")
+
+
+# Laws of ``scipy.stats``, imported on first use: that module alone takes as long to load as this package.
+
+
+class _Law:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @cached_property
+    def _law(self) -> Any:
+        return getattr(import_module("scipy.stats"), self._name)
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._law, method)
+
+    def __call__(self, *parameters: Any) -> Any:
+        return self._law(*parameters)
+
+
+binom: Any = _Law("binom")
+nbinom: Any = _Law("nbinom")

@@ -12,26 +12,22 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.agreement.tasks import Task
 from privpac.auditing.claims import ROWS, plan_claims, untried_claim
-from privpac.auditing.drawn_rules import users_of
 from privpac.auditing.family_laws import vocabulary_shares
-from privpac.auditing.few_values import law_at, shape_of
-from privpac.auditing.refutation import Failure, refute
-from privpac.auditing.rule_laws import VOTES
-from privpac.auditing.tree_laws import missed
-from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
+from privpac.auditing.refutation import Failure, law_at, refute, shape_of
+from privpac.auditing.rule_laws import VOTES, missed, users_of
 from privpac.data import Integers, Texts, UserData
-from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
-from privpac.learners.tree.law import NamedParts
-from privpac.learners.tree.learner import TreeLearner
-from privpac.planning.questions import FAMILIES
-from privpac.planning.targets import vocabulary_targets
-from privpac.planning.targets.agreement_targets import agreement_target
-from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.rule_targets import rule_target
-from privpac.planning.targets.service_targets import service_target
-from privpac.planning.targets.tree_targets import tree_target
+from privpac.device.tasks import Task
+from privpac.methods import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
+from privpac.methods.hierarchy.tree_learner import NamedParts, TreeLearner
+from privpac.planning import families as vocabulary_targets
+from privpac.planning.agreements import agreement_target
+from privpac.planning.families import family_target
+from privpac.planning.hierarchies import tree_target
+from privpac.planning.query import FAMILIES
+from privpac.planning.rules import rule_target
+from privpac.planning.services import service_target
+from privpac.rules import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
 

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.auditing.few_values import STARTS, FewValueLaw, law_at, user_types
-from privpac.auditing.refutation import Claim, Failure, refute
+from privpac.auditing.refutation import STARTS, Claim, Failure, FewValueLaw, law_at, refute, user_types
 from privpac.auditing.rule_laws import LEARNERS, VOTES, rule_claims
-from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError
-from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices, UserAgnosticLearner
-from privpac.learners.registry import METHODS
-from privpac.planning.targets.rule_targets import rule_target
+from privpac.methods import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices, UserAgnosticLearner
+from privpac.methods.registry import METHODS
+from privpac.planning.rules import rule_target
+from privpac.rules import Thresholds
 
 # Two questions whose old answers, 451 and 250 users, were false for some larger numbers.
 QUESTIONS: dict[str, tuple[Any, ...]] = {

@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.auditing import StatisticalAudit, audit_statistical, detectable
-from privpac.auditing.events import choose, read_output
-from privpac.auditing.statistical import MAX_RUNS, _bounds, clopper_pearson
+from privpac.auditing.statistical import MAX_RUNS, _bounds, choose, clopper_pearson, read_output
 from privpac.errors import ParameterError, TooLargeError
 from privpac.rng import Rng
 from privpac.testing import SeededRng, insecure_randomness

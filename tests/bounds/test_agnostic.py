@@ -27,8 +27,8 @@ from privpac.bounds import (
     relative_deviation,
     robust_gap,
 )
-from privpac.bounds.selection.estimate import estimate_plan
 from privpac.errors import ParameterError, TooLargeError
+from privpac.evaluation.best_error_bounds import estimate_plan
 
 CUTS = math.log(2**64 + 1)
 BASE: dict[str, Any] = {"alpha": 0.1, "beta": 0.05, "epsilon": 1, "neighbours": "replace"}

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privpac.bounds.agreement.plurality import (
+from privpac.errors import ParameterError
+from privpac.mechanisms.randomized_response import keep_probability
+from privpac.mechanisms.votes import PureSelection, StableHistogram
+from privpac.methods.agreement.plurality import (
     lower_agreement_packing,
     lower_agreement_representation,
     records_list,
@@ -17,9 +20,6 @@ from privpac.bounds.agreement.plurality import (
     users_plurality,
     users_shuffle,
 )
-from privpac.errors import ParameterError
-from privpac.mechanisms.randomized_response import keep_probability
-from privpac.mechanisms.votes import PureSelection, StableHistogram
 
 
 def test_histogram_users_are_the_first_that_do() -> None:

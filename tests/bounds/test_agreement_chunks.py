@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 from scipy.stats import binom, nbinom
 
-from privpac.bounds.agreement.chunks import users_local_chunks, users_shuffle_chunks
-from privpac.bounds.agreement.plurality import local_edge
 from privpac.errors import ParameterError
+from privpac.methods.agreement.plurality import local_edge, users_local_chunks, users_shuffle_chunks
 
 Array = NDArray[np.float64]
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
 
-from privpac.bounds import binomial, cross, gap, psi, psi_exact, robust_gap, robust_t
-from privpac.bounds.binomial import crosses
+from privpac import binomial
+from privpac.binomial import crosses
+from privpac.bounds import cross, gap, psi, psi_exact, robust_gap, robust_t
 from privpac.errors import ParameterError, TooLargeError
 
 rates = st.fractions(min_value=0, max_value=1, max_denominator=40)

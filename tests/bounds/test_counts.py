@@ -10,7 +10,7 @@ import pytest
 from flint import arb, arb_poly
 from scipy.stats import binom
 
-from privpac.bounds.counts import certify_counts, noise_quantile
+from privpac.distributions.histogram import certify_counts, noise_quantile
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import precision
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import privpac as pp
-from privpac.bounds.reduction.accuracy import certify_reduction, selection_error
-from privpac.bounds.reduction.improper import improper_objective
 from privpac.errors import AccuracyWarning, ParameterError
 from privpac.guarantee import Neighbours
-from privpac.learners import SurrogateSelection
+from privpac.methods import SurrogateSelection
+from privpac.methods.prediction.service_sample_size import certify_reduction, selection_error
+from privpac.papers.realizable_to_agnostic.reduction import improper_objective
 
 POINTS = range(3)
 RULES = [tuple(int(x >= cut) for x in POINTS) for cut in range(4)]

@@ -11,10 +11,9 @@ import pytest
 from scipy.optimize import linprog
 
 import privpac.bounds
-import privpac.bounds.lower.candidates as module
-from privpac.bounds.lower.candidates import lower_selection
-from privpac.bounds.lower.general import gilbert_varshamov
+import privpac.planning.lower_bounds as module
 from privpac.errors import ParameterError
+from privpac.planning.lower_bounds import gilbert_varshamov, lower_selection
 
 
 def best_success(laws: list[list[float]], n: int, epsilon: float) -> float:

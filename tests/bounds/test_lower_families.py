@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from privpac.bounds import lower_covariance, lower_product
-from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower.families import _covariance_tasks, _product_tasks, _some_codes, column_distance, larger
 from privpac.errors import ParameterError
+from privpac.planning.lower_bounds import _covariance_tasks, _product_tasks, _some_codes, column_distance, larger
+from privpac.sample_size import Certificate
 
 HARD: dict[str, Any] = {"alpha": "0.1", "epsilon": 1, "records_per_user": 4, "success": "0.95"}
 

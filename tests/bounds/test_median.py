@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privpac.bounds.median import (
+from privpac.distributions.quantiles.ranks import (
     certify_rank,
     choosing_votes,
     interior_point_closed_form,
@@ -22,8 +22,7 @@ from privpac.bounds.median import (
 )
 from privpac.errors import ParameterError
 from privpac.mechanisms.choosing import ChoosingMechanism
-from privpac.mechanisms.hidden_walk import Level
-from privpac.mechanisms.interior_point import plan_interior_point
+from privpac.mechanisms.interior_point import Level, plan_interior_point
 from privpac.mechanisms.rank import RankMechanism
 
 

@@ -15,11 +15,11 @@ from privpac.bounds import (
     certify_regret_bounded_noise,
     certify_regret_regular,
 )
-from privpac.concepts import Thresholds
-from privpac.concepts.statistics import ClipRule
 from privpac.data import Integers
-from privpac.planning.questions import least_alpha
-from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.query import least_alpha
+from privpac.planning.rules import rule_target
+from privpac.rules import Thresholds
+from privpac.rules.statistics import ClipRule
 
 COMMON = {"theta": 1, "alpha": 0.02, "beta": 0.1, "levels": 840}
 

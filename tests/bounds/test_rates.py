@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.agreement.plurality import CLEAR, users_plurality
-from privpac.bounds.rates.tables import TABLES, table
-from privpac.bounds.selection.pairwise import plan_pairwise
-from privpac.bounds.selection.realizable import plan_realizable
+from privpac.distributions.selection.accuracy import plan_pairwise
 from privpac.errors import ParameterError
 from privpac.exact import dyadic_base
-from privpac.mechanisms.certificate import smallest_K
+from privpac.mechanisms.release_test import smallest_K
 from privpac.mechanisms.votes import PureSelection, StableHistogram
+from privpac.methods.agreement.plurality import CLEAR, users_plurality
+from privpac.methods.realizable import plan_realizable
+from privpac.papers.rates import TABLES, table
 
 NAMES = sorted(TABLES)
 
@@ -60,7 +60,7 @@ def test_agreement_needs_the_users_of_its_own_mechanisms(neighbours: str, plural
     # The selectors' own rational bases give the same numbers.
     base = 1 / PureSelection(1, universe=1024, neighbours=neighbours).q
     assert users_plurality(base, 1024, beta="0.1", clear=CLEAR).n_users == plural
-    from privpac.bounds.agreement.plurality import users_histogram
+    from privpac.methods.agreement.plurality import users_histogram
 
     assert (
         users_histogram(StableHistogram(1, delta="1e-6", neighbours=neighbours).K, beta="0.1", named=2).n_users

@@ -12,20 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.bounds.reduction.accuracy import certify_reduction, reduction_excess, selection_error
-from privpac.bounds.reduction.plan import MAX_COST, ROUNDED, ReductionTask, plan_reduction
-from privpac.bounds.reduction.privacy import (
+from privpac.errors import InfeasibleError, ParameterError
+from privpac.methods.prediction.reduction_privacy import (
+    MAX_COST,
+    ROUNDED,
+    ReductionTask,
     empirical_size,
     inner_budget,
     inner_delta,
     largest_rate,
     outer,
+    plan_reduction,
     solve_b,
     theorem_a,
     theorem_b,
     theorem_c,
 )
-from privpac.errors import InfeasibleError, ParameterError
+from privpac.methods.prediction.service_sample_size import certify_reduction, reduction_excess, selection_error
 
 RELATIONS = ["replace", "add-remove"]
 share = st.fractions(Fraction(1, 10_000), Fraction(99, 100), max_denominator=10_000)

@@ -25,8 +25,8 @@ from privpac.bounds import (
     regret_bias_bound,
     regret_split,
 )
-from privpac.bounds.selection.regret_noise import cells
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
+from privpac.methods.regret_noise import cells
 
 LOG_SIZE = math.log(1025)
 

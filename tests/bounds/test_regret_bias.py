@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privpac.bounds import Certificate, certify_regret_agnostic
-from privpac.bounds.selection import regret_bias as room
-from privpac.bounds.selection.regret_bias import certify_regret_charged, certify_regret_coin, coin_bias
 from privpac.errors import ParameterError, TooLargeError
+from privpac.methods import regret as room
+from privpac.methods.regret import certify_regret_charged, certify_regret_coin, coin_bias
 
 LEVELS, BETA, CUTS = 840, 0.1, 1025
 LOG_SIZE = math.log(CUTS)

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.bounds.small_trees import (
+from privpac.data import Integers, UserData
+from privpac.errors import InfeasibleError
+from privpac.exact import as_arb, precision
+from privpac.methods.small_tree import (
+    SmallTreeLearner,
     certified_users,
     exact_records,
     moment,
@@ -18,12 +22,7 @@ from privpac.bounds.small_trees import (
     users_by_two_terms,
     users_of_tree,
 )
-from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.small_trees.shape import TreeShape
-from privpac.data import Integers, UserData
-from privpac.errors import InfeasibleError
-from privpac.exact import as_arb, precision
-from privpac.learners.wide.small_tree import SmallTreeLearner
+from privpac.rules.small_trees import SmallTrees, TreeShape
 
 BETA = Fraction(1, 20)
 

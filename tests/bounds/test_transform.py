@@ -30,8 +30,8 @@ from privpac.bounds import (
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.guarantee import Guarantee
 from privpac.law import Law
-from privpac.learners import choose_transform, design_trim, literal_users
-from privpac.learners.selection.trimmed_scores import spreads
+from privpac.methods import choose_transform, design_trim, literal_users
+from privpac.methods.trimmed import spreads
 
 small = st.floats(min_value=1e-3, max_value=3)
 deltas = st.floats(min_value=1e-9, max_value=1e-3)

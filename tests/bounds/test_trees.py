@@ -12,11 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from privpac.bounds.median import choosing_votes
-from privpac.bounds.selection.realizable import certify_realizable
-from privpac.bounds.trees.learner import TreeBudget, generic_tree, lower_tree, spread_failure, text_tree, tree_failure
-from privpac.bounds.trees.plan import certified_alpha, plan_tree
+from privpac.distributions.quantiles.ranks import choosing_votes
 from privpac.errors import InfeasibleError, ParameterError
+from privpac.methods.hierarchy.tree_sample_size import (
+    TreeBudget,
+    certified_alpha,
+    generic_tree,
+    lower_tree,
+    plan_tree,
+    spread_failure,
+    text_tree,
+    tree_failure,
+)
+from privpac.methods.realizable import certify_realizable
 
 OPEN: dict[str, Any] = {"height": 8, "width": None, "epsilon": 1, "delta": "1e-6", "alpha": "0.1", "beta": "0.05"}
 

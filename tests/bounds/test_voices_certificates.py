@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-import privpac.bounds.selection.voices as bounds_voices
-from privpac.bounds.certificate import Certificate
-from privpac.bounds.selection.voices import certify_voices_any, certify_voices_noise, voices_excess
-from privpac.concepts.statistics import own_clip
+import privpac.methods.hybrid as bounds_voices
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.comparison.population import users_from_codes
-from privpac.planning.targets.rule_recommendation import better_certificate
+from privpac.methods.hybrid import certify_voices_any, certify_voices_noise, voices_excess
+from privpac.planning.populations import users_from_codes
+from privpac.planning.rules import better_certificate
+from privpac.rules.statistics import own_clip
+from privpac.sample_size import Certificate
 
 GIVEN: dict[str, Any] = {"size": 1025, "theta": 1, "beta": "0.1", "levels": 840}
 RECORDS = (1, 4, 5, 16, 64, 256)

@@ -22,12 +22,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privpac.concepts import Stumps
 from privpac.data import Categories, Floats, Integers, UserData
 from privpac.guarantee import Guarantee
-from privpac.learners.prediction.voters import VotePredictor
 from privpac.ledger import BudgetLedger
-from privpac.planning.service import plan_service
+from privpac.methods.prediction.voters import VotePredictor
+from privpac.planning.services import plan_service
+from privpac.rules import Stumps
 from privpac.serve.app import create_app
 from privpac.serve.keys import KeyStore, Role
 

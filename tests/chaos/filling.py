@@ -74,8 +74,8 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
     from privpac.protocols.collect import Collector
     from privpac.protocols.device import Device
     from privpac.protocols.files import once
-    from privpac.released import Released
     from privpac.report.pages import write_page
+    from privpac.result import Released
     from privpac.serve.keys import KeyStore
     from privpac.serve.session_file import new_secret, save_session
 

@@ -29,7 +29,7 @@ from harness import REFUSED, Counts, forked, killed_at, launched, length, picks,
 from privpac.guarantee import Guarantee  # noqa: E402
 from privpac.ledger import BudgetLedger  # noqa: E402
 
-LEDGER = ("ledger/", "released_write.py")
+LEDGER = ("ledger/", "privpac/files.py")
 
 
 def user(epsilon: object) -> Guarantee:
@@ -92,7 +92,7 @@ def spending(folder: Path, seed: int, tries: int) -> Counts:
 def checkpoints(folder: Path, seed: int, tries: int) -> Counts:
     """Killed while checkpoints are written; an id that was acknowledged is never taken again, a new one always."""
     from privpac.errors import DuplicateSpend
-    from privpac.ledger import lines
+    from privpac.ledger import file as lines
 
     lines.CHECKPOINT_EVERY = 2
     counts, path, said = Counts(), folder / "budget.db", Said(folder / "said")
@@ -125,7 +125,7 @@ def checkpoints(folder: Path, seed: int, tries: int) -> Counts:
 def tails(folder: Path, seed: int, tries: int) -> Counts:
     """The seal is behind, as a power loss leaves it, and what follows is damaged, cut or whole: no smaller total."""
     from privpac.errors import LedgerCorrupt
-    from privpac.ledger.lines import START
+    from privpac.ledger.file import START
 
     counts, path, place = Counts(), folder / "budget.db", folder / "damaged.db"
     chance = random.Random(seed)
@@ -301,7 +301,7 @@ def keys(folder: Path, seed: int, tries: int) -> Counts:
             mine.revoke(key.id)
             said.say("revoked", key.id, token)
 
-    inside = ("serve/keys.py", "released_write.py")
+    inside = ("serve/keys.py", "privpac/files.py")
     steps = length(lambda: change(1, folder / "dry"), inside, instructions=True)
     said = Said(folder / "said 2")
     for i, step in enumerate(picks(seed, steps, tries)):
@@ -339,8 +339,8 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
     copy."""
     from privpac.cli.deliver import deliver
     from privpac.ledger import release
-    from privpac.released import Released
     from privpac.report.pages import write_page
+    from privpac.result import Released
 
     counts = Counts()
     page = b"<html>" + b"x" * 20_000 + b"</html>"
@@ -381,8 +381,8 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
     inside = (
         "ledger/file.py",
         "ledger/releases.py",
-        "released.py",
-        "released_write.py",
+        "privpac/result.py",
+        "privpac/files.py",
         "cli/deliver.py",
         "report/pages.py",
     )
@@ -460,7 +460,7 @@ def sessions(folder: Path, seed: int, tries: int) -> Counts:
         save_session(made, place / "s.ppm", operator_secret(place / "s.key"))
         (place / "done").touch()
 
-    inside = ("released_write.py", "serve/session_file.py")
+    inside = ("privpac/files.py", "serve/session_file.py")
     (folder / "dry").mkdir()
     steps = length(lambda: fit(folder / "dry"), inside)
     for i, step in enumerate(picks(seed, steps, tries)):
@@ -513,7 +513,7 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
         (place / "released").write_bytes(released)
 
     inside = tuple(f"protocols/{name}.py" for name in ("client", "collect", "device", "files"))
-    inside += ("released_write.py",)
+    inside += ("privpac/files.py",)
     (folder / "dry").mkdir()
     steps = length(lambda: act(folder / "dry"), inside)
     whole = (folder / "dry" / "sent").stat().st_size
@@ -548,7 +548,7 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
     import pyarrow.parquet as pq
 
     import privpac as pp
-    from privpac.engines.spill import SpillFolder
+    from privpac.data.engines.spill import SpillFolder
 
     pp.scan, pp.Integers  # noqa: B018  (loaded here, so that no child has to)
     counts = Counts()
@@ -580,7 +580,7 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
         assert users.fold(Count()) == rows
         del users
 
-    inside = ("engines/spill.py", "engines/stream.py")
+    inside = ("data/engines/spill.py", "data/engines/stream.py")
     steps = length(stream, inside)
     counts.check(not os.listdir(place), "torn", "left over without a kill")
     for step in picks(seed, steps, tries):

@@ -148,7 +148,7 @@ def _works(store: Any, token: str) -> bool:
 
 def results(folder: Path, seed: int, tries: int) -> Counts:
     """A rule is saved over and over under many names while others read them: every reading is a whole rule."""
-    from privpac.released import Released
+    from privpac.result import Released
 
     counts = Counts()
     path = folder / "rule.json"

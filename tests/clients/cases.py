@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from privpac.agreement.races.words import rate
 from privpac.data import Categories, Dates, Floats, Grid, Integers
+from privpac.device.correlated_sampling import rate
 from privpac.protocols import CentralProtocol, Client, LocalProtocol, ShuffleProtocol
 from privpac.testing import WordRng, insecure_randomness
 

@@ -12,8 +12,8 @@ import pytest
 from cases import MIXED, TASKS, YES, drawn
 from sweep import VALUES, changed, places, swept
 
-from privpac.agreement.tasks import types_of
 from privpac.data import Integers
+from privpac.device.tasks import types_of
 from privpac.errors import ManifestError
 from privpac.protocols import AnalyzerKey, CentralProtocol, LocalProtocol, Manifest, ShuffleProtocol
 

@@ -15,8 +15,8 @@ import pytest
 from cases import TASKS, drawn
 
 import privpac
-from privpac.agreement.races.words import rate
 from privpac.data import Integers
+from privpac.device.correlated_sampling import rate
 from privpac.protocols import AnalyzerKey, CoordinatorKey, LocalProtocol
 from privpac.protocols.collect import Collector
 from privpac.protocols.files import read_folder

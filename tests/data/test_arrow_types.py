@@ -15,7 +15,7 @@ import pytest
 
 import privpac as pp
 from privpac.errors import SchemaError
-from privpac.learners.selection.voices import TwoVoices
+from privpac.methods.hybrid import TwoVoices
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

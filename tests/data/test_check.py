@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.api import learner_for
+from privpac.api.learn import learner_for
 from privpac.data.check import NOTICE, DataCheck
 from privpac.errors import ParameterError, SchemaError
 from privpac.testing import SeededRng, insecure_randomness

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.concepts.statistics import Mean
-from privpac.data import group as grouping
-from privpac.data.group import Grouping, ascends, group, ranked
+from privpac.data import grouping as grouping
+from privpac.data.grouping import Grouping, ascends, group, ranked
+from privpac.rules.statistics import Mean
 
 quick = settings(deadline=None, max_examples=60)
 

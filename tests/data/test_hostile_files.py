@@ -21,7 +21,7 @@ import hostile_files as hostile
 import privpac as pp
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Texts, UserData
 from privpac.data.columns import plain
-from privpac.data.texts import read_column
+from privpac.data.domains import read_column
 from privpac.errors import EngineError, SchemaError
 
 TESTS = 150

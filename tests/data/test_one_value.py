@@ -20,15 +20,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.api import prepare
+from privpac.api.learn import prepare
 from privpac.data import Categories, Dates, Floats, Grid, Integers, Missing, Texts, UserData
 from privpac.data.columns import column
 from privpac.data.domains import Domain
+from privpac.data.engines.lazy_plan import Recipe, faults_of
 from privpac.data.ids import as_ids
 from privpac.data.objects import OBJECTS, _each, objects
 from privpac.data.schema import Verdict
-from privpac.engines.faults import faults_of
-from privpac.engines.recipe import Recipe
 from privpac.errors import ParameterError, SchemaError
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -150,7 +149,8 @@ OBJECT_ROUTES: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "pandas": lambda values: pd.Series(_array(values), dtype=object),
     "numpy": lambda values: _array(values),
-    "polars": lambda values: pl.Series(values, dtype=pl.Object),
+    # polars takes a first value that is a member of an Enum for a sign that all are
+    "polars": lambda values: pl.Series([object(), *values], dtype=pl.Object).slice(1),
 }
 
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 import privpac as pp
 from privpac.data.declare import domain_text, parse_domain
-from privpac.data.knowledge import _ENTRIES as ENTRIES
-from privpac.data.knowledge import known_domain
 from privpac.data.schema_file import LARGEST, domain_value, parse_schema
-from privpac.data.suggest import chosen, column_types
+from privpac.data.suggest import _ENTRIES as ENTRIES
+from privpac.data.suggest import chosen, column_types, known_domain
 from privpac.errors import ParameterError, SchemaError
 
 PEOPLE = pl.DataFrame(

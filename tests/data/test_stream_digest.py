@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 import privpac as pp
-from privpac.engines.files import _Digest
+from privpac.data.engines.files import _Digest
 from privpac.errors import EngineError
-from privpac.learners.selection.voices import TwoVoices
+from privpac.methods.hybrid import TwoVoices
 
 ROWS = 400
 DECLARED: dict[str, Any] = {"user": "who", "label": "y", "features": {"x": pp.Integers(0, 9)}}

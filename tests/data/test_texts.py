@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.concepts.points import Points
 from privpac.data import Categories, Domain, Floats, Texts, UserData, parse_domain, parse_feature
 from privpac.errors import ParameterError, SchemaError
+from privpac.rules.points import Points
 
 words = st.text(st.characters(codec="utf-8"), max_size=6)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.data import Integers, UserData
-from privpac.data.truncate import hash_ids
+from privpac.data.grouping import hash_ids
 from privpac.errors import ParameterError
 
 quick = settings(deadline=None, max_examples=60)

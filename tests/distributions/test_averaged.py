@@ -15,16 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-import privpac.distributions.averaged as module
-from privpac.api_distributions import distribution_learner
-from privpac.bounds.counts import certify_averages, certify_counts
+import privpac.distributions.histogram as module
+from privpac.api.distributions import distribution_learner
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import AveragedHistogram, ClippedHistogram
-from privpac.distributions.averaged import averaged_sums
 from privpac.distributions.cells import CodeCells
+from privpac.distributions.histogram import averaged_sums, certify_averages, certify_counts
 from privpac.errors import ParameterError
 from privpac.parameters import COUNT_LEVELS
-from privpac.planning.targets.family_targets import family_target
+from privpac.planning.families import family_target
 from privpac.sklearn import PrivateHistogram
 from privpac.testing import SeededRng, insecure_randomness
 

@@ -10,11 +10,20 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
 
+from privpac.bisection import least
 from privpac.distributions import CoarseToFineMean
-from privpac.distributions.coarse import CELL, STEPS, TAU
-from privpac.distributions.coarse_accuracy import _FAR, _SPREAD, _cell_found, _deviations, _laplace, certify_mean
+from privpac.distributions.gaussian import (
+    _FAR,
+    _SPREAD,
+    CELL,
+    STEPS,
+    TAU,
+    _cell_found,
+    _deviations,
+    _laplace,
+    certify_mean,
+)
 from privpac.errors import ParameterError
-from privpac.least import least
 
 
 def far_cell(cells: int, own: int, inside: float, n: int, rate: float) -> float:

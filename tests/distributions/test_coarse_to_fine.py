@@ -21,9 +21,17 @@ from privpac.distributions import (
     CoarseToFineVariance,
     GaussianDistribution,
 )
-from privpac.distributions.coarse import TAU, Axis, Quantities, cell_law, cell_scores, fine_sum
-from privpac.distributions.covariance import project_eigenvalues
-from privpac.distributions.means import log_variance_of, moment_of
+from privpac.distributions.gaussian import (
+    TAU,
+    Axis,
+    Quantities,
+    cell_law,
+    cell_scores,
+    fine_sum,
+    log_variance_of,
+    moment_of,
+    project_eigenvalues,
+)
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.testing import SeededRng, insecure_randomness
@@ -218,14 +226,15 @@ def test_short_axes_have_no_first_step_and_their_clip_pays_for_itself(
     """All of the budget that the count does not take is the sum's, whose change is at most the clip (twice, under
     replace)."""
     rates: list[Fraction] = []
-    monkeypatch.setattr("privpac.distributions.coarse.discrete_laplace", lambda eta, rng: rates.append(eta) or 0)
-    monkeypatch.setattr("privpac.distributions.coarse.cell_law", None)
+    monkeypatch.setattr("privpac.distributions.gaussian.discrete_laplace", lambda eta, rng: rates.append(eta) or 0)
+    monkeypatch.setattr("privpac.distributions.gaussian.cell_law", None)
     learner = CoarseToFineMean(1, radius=1, records_per_user=1, neighbours=neighbours)
     center, tau = learner.axis.window
     assert (learner.idle, center, tau) == (True, 0, 64 + 195)
     learner.learn(users_of([[0.5], [-2.0]], x=Floats()))
     count = learner.shares[2]
-    assert rates == [(1 - count) / ((1 if neighbours == "add-remove" else 2) * tau)]
+    people = [count] if neighbours == "add-remove" else []  # whose number is public under replace
+    assert rates == [*people, (1 - count) / ((1 if neighbours == "add-remove" else 2) * tau)]
     widest = [fine_sum(Quantities(learner.axis.steps(np.array([v])), 1), center, tau) for v in (-1e300, 0.0, 1e300)]
     assert widest == [-tau, 0, tau]
     with pytest.raises(ParameterError, match="no first step"):

@@ -17,11 +17,19 @@ from scipy import stats
 
 from privpac.data import Categories, Floats, Grid, Integers, UserData
 from privpac.distributions import CoverLearner, Discrete, DiscreteCover, Gaussian, GaussianDistribution, Independent
-from privpac.distributions.covers.base import ProductCover, round_to_cover
-from privpac.distributions.covers.covariance import covariance_cover, covariance_grid
-from privpac.distributions.covers.gaussian import GridCover, LocationCover, grid_cover, location_cover
-from privpac.distributions.covers.scale import ScaleCover, scale_cover
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
+from privpac.papers.few_examples_per_user.covers import (
+    GridCover,
+    LocationCover,
+    ProductCover,
+    ScaleCover,
+    covariance_cover,
+    covariance_grid,
+    grid_cover,
+    location_cover,
+    round_to_cover,
+    scale_cover,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 from literal import scores, users_of

@@ -22,7 +22,7 @@ from privpac.distributions import (
 )
 from privpac.errors import ModelFileError, ParameterError, SchemaError
 from privpac.guarantee import Guarantee
-from privpac.released import Released
+from privpac.result import Released
 from privpac.rng import PublicCoins
 
 CITY = DiscreteDistribution("city", Categories(["a", "b", "c"]), (5, 0, 10**30))

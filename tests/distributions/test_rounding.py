@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from privpac.bounds.selection.pairwise import certify_pairwise, plan_pairwise
-from privpac.bounds.selection.scheffe import certify_scheffe
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import CoverLearner, Gaussian, HypothesisSelector
-from privpac.distributions.selection.accuracy import read_top
+from privpac.distributions.selection.accuracy import certify_pairwise, certify_scheffe, plan_pairwise, read_top
 
 
 def selector(laws: Any, **given: Any) -> HypothesisSelector:

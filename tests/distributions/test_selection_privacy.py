@@ -21,7 +21,7 @@ from scipy import stats
 from privpac.auditing.exact import audit_exact, user_universe
 from privpac.data import Domain, Floats, Integers, UserData
 from privpac.distributions import CoverLearner, Gaussian, HypothesisSelector
-from privpac.distributions.coarse import Quantities, cell_law
+from privpac.distributions.gaussian import Quantities, cell_law
 from privpac.distributions.histogram import deviation_scales
 from privpac.guarantee import Neighbours
 from privpac.law import Law

@@ -16,13 +16,19 @@ from scipy import stats
 
 from privpac.data import Categories, Floats, Grid, Integers, UserData
 from privpac.distributions import Density, GaussianDistribution, HypothesisSelector, scheffe_probability
-from privpac.distributions.selection.comparison import RankComparison, exact_masses, line_sets, rank
-from privpac.distributions.selection.crossings import normal_cuts
-from privpac.distributions.selection.partition import compare, read_bins
-from privpac.distributions.selection.pointwise import DensityComparison
-from privpac.distributions.selection.reading import read_candidates
+from privpac.distributions.selection.candidates import read_candidates
+from privpac.distributions.selection.comparison import (
+    DensityComparison,
+    RankComparison,
+    compare,
+    exact_masses,
+    line_sets,
+    normal_cuts,
+    rank,
+    read_bins,
+)
 from privpac.errors import AccuracyWarning, ParameterError
-from privpac.released import Released
+from privpac.result import Released
 from privpac.rng import SystemRng
 from privpac.testing import SeededRng, insecure_randomness
 

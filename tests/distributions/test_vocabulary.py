@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.vocabulary import certify_vocabulary
 from privpac.data import Categories, Integers, Texts, UserData
 from privpac.distributions import VocabularyDistribution, VocabularyHistogram
-from privpac.distributions.vocabulary.shares import HeldShares
+from privpac.distributions.vocabulary import HeldShares, certify_vocabulary
 from privpac.errors import InfeasibleError, NoReleaseError, ParameterError, TooLargeError
 from privpac.mechanisms import StableWeights
 from privpac.parameters import COUNT_LEVELS
-from privpac.released import Released
 from privpac.report.distribution import distribution_html
+from privpac.result import Released
 from privpac.rng import PublicCoins
 from privpac.testing import SeededRng, insecure_randomness
 

@@ -175,8 +175,8 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
 
 def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() -> None:
     """Labels wrong with probability .1 at every x: the least error is .1, and a cut at 70 instead of 50 costs .16."""
+    from privpac.evaluation.best_error import LeastError
     from privpac.evaluation.evaluator import Evaluator
-    from privpac.evaluation.least import LeastError
     from privpac.testing import SeededRng, insecure_randomness
 
     rng, coins = np.random.default_rng(0), SeededRng(0)
@@ -213,7 +213,7 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
     """Every dataset of at most two users over two values: one user more, or another one, against the price paid."""
     from itertools import combinations_with_replacement, product
 
-    from privpac.evaluation.least_sum import MeanError
+    from privpac.evaluation.best_error import MeanError
 
     concept = pp.Thresholds(pp.Integers(0, 2), feature="x")
     records = list(product((0, 1, 2), (0, 1)))
@@ -236,7 +236,7 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int]]], levels: int) -> None:
-    from privpac.evaluation.least_sum import MeanError
+    from privpac.evaluation.best_error import MeanError
 
     data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 4)})
     for concept in (pp.Thresholds(direction="both"), pp.Intervals(), pp.Points()):
@@ -247,7 +247,7 @@ def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int
 
 
 def test_the_least_sum_of_small_trees_is_that_of_all_of_them() -> None:
-    from privpac.evaluation.least_sum import least_sum, steps_of
+    from privpac.evaluation.best_error import least_sum, steps_of
 
     rng = np.random.default_rng(4)
     features = {"a": pp.Integers(0, 2), "b": pp.Integers(0, 1)}
@@ -281,7 +281,7 @@ def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
     """Half of the people follow one rule and half its opposite: every rule is wrong for half.  And a single deciding
     person in k: the least error is 1/k of those who disagree.  300 bounds that hold with probability .95 fail more than
     38 times with probability below 1e-6."""
-    from privpac.evaluation.least import LeastError
+    from privpac.evaluation.best_error import LeastError
     from privpac.testing import SeededRng, insecure_randomness
 
     rng, coins = np.random.default_rng(9), SeededRng(9)
@@ -309,7 +309,7 @@ def test_whatever_the_noise_does_within_its_reach_the_truth_is_inside(
 ) -> None:
     """A refuter: every interval for these people holds for any table, any rounding, and any noise that stays within a
     quarter of the reach of one noise, so that no form of up to four cells leaves its own."""
-    from privpac.evaluation.table import user_tables
+    from privpac.evaluation.results import user_tables
 
     offsets = np.concatenate([[0], np.cumsum([len(u) for u in users])]).astype(np.int64)
     cells = np.array([c for u in users for c in u], np.uint8)

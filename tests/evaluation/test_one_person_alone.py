@@ -16,9 +16,9 @@ from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Miss
 from privpac.errors import EngineError, IncompatibleGuarantees, SchemaError
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.predictors import type_of, values_of
-from privpac.evaluation.table import TableKernel
-from privpac.learners.prediction.voters import VotePredictor
-from privpac.learners.reduction.relabel import Relabelling
+from privpac.evaluation.results import TableKernel
+from privpac.methods.prediction.relabel import Relabelling
+from privpac.methods.prediction.voters import VotePredictor
 
 BIG = 2**63 + 1
 FINE = Grid(10**16, 10**16 + 1, "0.01")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.bounds.selection.least_error import certify_least_error
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError
+from privpac.evaluation.best_error_bounds import certify_least_error
 
 CUTS = pp.Thresholds(Integers(0, 49))
 TOLD: dict[str, Any] = {"epsilon": 1, "radius": "1/8", "beta": "0.05", "dimension": 1, "log_size": 4.0}

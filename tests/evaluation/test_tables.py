@@ -17,9 +17,9 @@ import privpac as pp
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.evaluation import Evaluator
 from privpac.evaluation.predictors import bind_predictor
-from privpac.evaluation.table import CELLS, TableKernel, user_tables
+from privpac.evaluation.results import CELLS, TableKernel, user_tables
 from privpac.parameters import DEFAULT_LEVELS
-from privpac.released import NoRelease, Released
+from privpac.result import NoRelease, Released
 from privpac.testing import SeededRng, insecure_randomness
 
 AGE = {"x": pp.Integers(0, 9)}

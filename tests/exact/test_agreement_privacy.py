@@ -15,11 +15,11 @@ import pytest
 from attrs import evolve
 
 from privpac.auditing.exact import Dataset, audit_exact, datasets, neighbouring, user_universe
-from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import BOTTOM, Law
-from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.votes import GapSelection, PureSelection, StableHistogram, gap_law, histogram_law, plurality_law
+from privpac.methods.agreement.agreement_learner import AgreementLearner
+from privpac.rules import Thresholds
 
 LINE = {"x": Integers(0, 2)}
 USERS = user_universe([(x, y) for x in range(3) for y in (0, 1)], 2)

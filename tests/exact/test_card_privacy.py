@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 
 from privpac.composition import zcdp_within
-from privpac.concepts.cards.codes import CodeShape, CodeTable, U, code_table
 from privpac.guarantee import Neighbours
-from privpac.learners.wide import card_kernels as kernels
-from privpac.learners.wide.card_arithmetic import centre_clip, clip_size, norm_cap
-from privpac.learners.wide.card_budget import CardBudget
-from privpac.learners.wide.card_kernels import DescentState, Packed
+from privpac.methods import scorecard_kernels as kernels
+from privpac.methods.scorecard import CardBudget, centre_clip, clip_size, norm_cap
+from privpac.methods.scorecard_kernels import DescentState, Packed
+from privpac.rules.scorecards import CodeShape, CodeTable, U, code_table
 
 User = tuple[tuple[tuple[int, ...], int], ...]
 

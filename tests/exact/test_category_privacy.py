@@ -15,13 +15,13 @@ import pytest
 
 from privpac.auditing import audit_exact
 from privpac.auditing.exact import Dataset, datasets
-from privpac.concepts import Stumps
-from privpac.concepts.statistics import Mean
 from privpac.data import Categories, Domain, Integers, UserData
 from privpac.law import Law
-from privpac.learners.selection.realizable import RealizableSelection
-from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.selection.voices import TwoVoices
+from privpac.methods.hybrid import TwoVoices
+from privpac.methods.realizable import RealizableSelection
+from privpac.methods.regret import RegretSelection
+from privpac.rules import Stumps
+from privpac.rules.statistics import Mean
 
 RELATIONS = ["add-remove", "replace"]
 NAMES: dict[str, Domain] = {"k": Categories([2, 0, 1])}

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.api import learner_for
+from privpac.api.learn import learner_for
 from privpac.data.split import keyed_words
 from privpac.errors import IncompatibleGuarantees
 from privpac.evaluation import part_budget
-from privpac.evaluation.least_sum import MeanError
-from privpac.evaluation.table import TableKernel, user_tables
+from privpac.evaluation.best_error import MeanError
+from privpac.evaluation.results import TableKernel, user_tables
 from privpac.evaluation.together import EvaluatedLearner
 
 CLASS = pp.Thresholds(pp.Integers(0, 1), feature="x")

@@ -16,11 +16,19 @@ import pytest
 
 from privpac.auditing.exact import audit_exact, datasets
 from privpac.exact import as_arb, up
-from privpac.mechanisms import hidden_walk
-from privpac.mechanisms.hidden_walk import Level, active_steps, delta1, kept_law, step, walk_paths
-from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.mechanisms.prefix_point import PairLevel, PrefixInteriorPoint
-from privpac.mechanisms.walk_reduction import WalkReduction
+from privpac.mechanisms import interior_point as hidden_walk
+from privpac.mechanisms.interior_point import (
+    InteriorPoint,
+    Level,
+    PairLevel,
+    PrefixInteriorPoint,
+    WalkReduction,
+    active_steps,
+    delta1,
+    kept_law,
+    step,
+    walk_paths,
+)
 
 Masses = dict[Any, Fraction]
 Node = tuple[int, int]

@@ -13,15 +13,15 @@ import pytest
 
 from privpac.auditing import audit_exact
 from privpac.auditing.exact import datasets, neighbouring
-from privpac.concepts import Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
 from privpac.law import Law
-from privpac.learners import DeletionStability, FriendlyMean, TrimmedMean, TrimmedSelection
-from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
-from privpac.learners.transform.deletion_search import RetainedLaws, deletion_law, literal_law
-from privpac.learners.transform.means import friendly_sensitivity, friends
 from privpac.mechanisms import ReleaseTest, TruncatedLaplace
+from privpac.methods import DeletionStability, FriendlyMean, TrimmedMean, TrimmedSelection
+from privpac.methods.means import friendly_sensitivity, friends
+from privpac.methods.trimmed import distance_of, spreads, trimmed_sums
+from privpac.papers.few_examples_per_user.deletion import RetainedLaws, deletion_law, literal_law
+from privpac.rules import Stumps, Thresholds
 
 TAGS: dict[str, Any] = {"unit": "user", "neighbours": "replace"}
 

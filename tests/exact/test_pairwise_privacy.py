@@ -15,12 +15,12 @@ import pytest
 
 from privpac.auditing import audit_exact
 from privpac.auditing.exact import Dataset, datasets, user_universe
-from privpac.concepts import FiniteClass, Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours
 from privpac.law import Law
-from privpac.learners.cap import CapSelection
-from privpac.learners.pairwise.learner import PairwiseSelection
+from privpac.methods.cap import CapSelection
+from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
+from privpac.rules import FiniteClass, Stumps, Thresholds
 
 LINE = {"x": Integers(0, 1)}
 PLANE = {"x": Integers(0, 1), "y": Integers(0, 1)}

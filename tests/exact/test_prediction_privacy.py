@@ -9,17 +9,17 @@ from math import log
 
 import pytest
 
-from privpac.bounds.reduction.privacy import theorem_a
-from privpac.bounds.votes import service_spend, vote_epsilon
-from privpac.concepts import Intervals, Points, Thresholds
-from privpac.concepts.base import ConceptClass
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, dyadic_base, up
 from privpac.guarantee import Neighbours
 from privpac.law import Law
-from privpac.learners.prediction.session import vote_law
-from privpac.learners.prediction.voters import transcript_law
-from privpac.learners.reduction.relabel import Relabelling
+from privpac.methods.prediction.reduction_privacy import theorem_a
+from privpac.methods.prediction.relabel import Relabelling
+from privpac.methods.prediction.session import vote_law
+from privpac.methods.prediction.voters import transcript_law
+from privpac.methods.prediction.votes import service_spend, vote_epsilon
+from privpac.rules import Intervals, Points, Thresholds
+from privpac.rules.base import ConceptClass
 
 DOMAIN = Integers(0, 2)
 RECORDS = [(x, y) for x in range(3) for y in (0, 1)]

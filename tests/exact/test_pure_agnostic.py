@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 
 from privpac.auditing import Universe, audit_exact, datasets, user_universe
-from privpac.concepts.finite import FiniteClass
-from privpac.concepts.points import Points
-from privpac.concepts.represent.hashed_points import HashedPointSet
-from privpac.concepts.represent.surrogates import MajorityHypotheses, Subset
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import Law
-from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.agnostic.median import PrivateMedian
-from privpac.learners.agnostic.minimum_error import MinimumError, PrivateCompare
-from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.papers.pure_agnostic.hashed_points import HashedPointSet
+from privpac.papers.pure_agnostic.median_cut import PrivateMedian
+from privpac.papers.pure_agnostic.minimum_error import MinimumError, PrivateCompare
+from privpac.papers.pure_agnostic.search import ThresholdSearch
+from privpac.papers.pure_agnostic.surrogates import MajorityHypotheses, Subset
+from privpac.rules.cuts import Thresholds
+from privpac.rules.enumerated import FiniteClass
+from privpac.rules.points import Points
 
 RELATIONS = ["add-remove", "replace"]
 TABLE = {0: 0, 1: 0, 2: 1}

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 from privpac.auditing import Universe, audit_exact, datasets, neighbouring, user_universe
-from privpac.bounds.reduction.privacy import theorem_a, theorem_c
-from privpac.concepts import FiniteClass, Intervals, Points, Thresholds
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings.base import Loss
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee
 from privpac.law import Law
-from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearner
+from privpac.methods.prediction.reduction_privacy import theorem_a, theorem_c
+from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction, EmpiricalLearner
+from privpac.rules import FiniteClass, Intervals, Points, Thresholds
+from privpac.rules.base import ConceptClass
+from privpac.rules.labellings import Loss
 
 THREE = Integers(0, 2)
 EVERY = np.array(list(product((0, 1), repeat=3)), dtype=np.uint8)

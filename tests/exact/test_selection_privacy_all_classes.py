@@ -15,7 +15,11 @@ import pytest
 
 from privpac.auditing import audit_exact
 from privpac.auditing.exact import Dataset, datasets
-from privpac.concepts import (
+from privpac.data import Categories, Domain, Integers, UserData
+from privpac.law import Law
+from privpac.methods.realizable import RealizableSelection
+from privpac.methods.regret import RegretSelection
+from privpac.rules import (
     Conjunctions,
     DecisionLists,
     Disjunctions,
@@ -30,11 +34,7 @@ from privpac.concepts import (
     TreeNodes,
     VC1Tree,
 )
-from privpac.concepts.base import ConceptClass
-from privpac.data import Categories, Domain, Integers, UserData
-from privpac.law import Law
-from privpac.learners.selection.realizable import RealizableSelection
-from privpac.learners.selection.regret import RegretSelection
+from privpac.rules.base import ConceptClass
 
 RELATIONS = ["replace", "add-remove"]
 LINE: dict[str, Domain] = {"x": Integers(0, 2)}

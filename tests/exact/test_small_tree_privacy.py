@@ -17,12 +17,9 @@ import numpy as np
 import pytest
 
 from privpac.auditing import Universe, audit_exact
-from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.small_trees.cells import TreeCells
-from privpac.concepts.small_trees.shape import TreeShape
 from privpac.data import Categories, Integers, UserData
-from privpac.learners.wide.small_tree import SmallTreeLearner
-from privpac.learners.wide.tree_law import SmallTreeLaw
+from privpac.methods.small_tree import SmallTreeLaw, SmallTreeLearner
+from privpac.rules.small_trees import SmallTrees, TreeCells, TreeShape
 
 Record = tuple[Any, ...]
 User = tuple[Record, ...]

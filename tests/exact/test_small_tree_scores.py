@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privpac.concepts.small_trees import SmallTrees
 from privpac.data import Domain, Integers, Missing, UserData
-from privpac.learners.wide.small_tree import SmallTreeLearner
+from privpac.methods.small_tree import SmallTreeLearner
+from privpac.rules.small_trees import SmallTrees
 
 LEVELS = 720720
 

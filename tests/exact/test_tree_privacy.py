@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from privpac.auditing.exact import audit_exact, datasets, neighbouring, user_universe
-from privpac.concepts.trees import StarTree, VC1Tree
-from privpac.concepts.trees.base import Mode
 from privpac.data import Integers, UserData
 from privpac.exact import ExpSum, dyadic_base
 from privpac.law import BOTTOM, Law
-from privpac.learners.tree.law import NamedParts, NodeChoice
-from privpac.learners.tree.learner import TreeLearner
 from privpac.mechanisms.laplace import Laplace
+from privpac.methods.hierarchy.tree_learner import NamedParts, NodeChoice, TreeLearner
+from privpac.rules.hierarchies import StarTree, VC1Tree
+from privpac.rules.hierarchies.base import Mode
 
 MODES: tuple[Mode, ...] = ("closure", "exact", "erm")
 

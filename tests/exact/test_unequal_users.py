@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from privpac.auditing import Universe, audit_exact, datasets
-from privpac.concepts.points import Points
-from privpac.concepts.represent.hashed_points import HashedPointSet
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours, Unit
-from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.agnostic.minimum_error import MinimumError
-from privpac.learners.agnostic.search import ThresholdSearch
-from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.transform.baselines import RecordsAsUsers
+from privpac.methods.baselines import RecordsAsUsers
+from privpac.methods.regret import RegretSelection
+from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.papers.pure_agnostic.hashed_points import HashedPointSet
+from privpac.papers.pure_agnostic.minimum_error import MinimumError
+from privpac.papers.pure_agnostic.search import ThresholdSearch
+from privpac.rules.cuts import Thresholds
+from privpac.rules.points import Points
 
 RELATIONS = ["add-remove", "replace"]
 SIZES = (0, 1, 3, 12)

@@ -13,8 +13,8 @@ from privpac.auditing import audit_exact, datasets, user_universe
 from privpac.data import Integers, UserData
 from privpac.guarantee import Guarantee, Unit, replace_unit
 from privpac.law import Law
-from privpac.learners import ItemAlgorithm
-from privpac.learners.transform.item_level import Way
+from privpac.methods import ItemAlgorithm
+from privpac.methods.user_level import Way
 
 BITS = Integers(0, 1)
 

@@ -13,8 +13,8 @@ from attrs import evolve
 from privpac.auditing import Universe, audit_exact, datasets
 from privpac.data import Integers, Texts, UserData
 from privpac.distributions import VocabularyHistogram
-from privpac.distributions.vocabulary.shares import HeldShares
-from privpac.law.finite import FiniteLaw
+from privpac.distributions.vocabulary import HeldShares
+from privpac.law.blocks import FiniteLaw
 from privpac.mechanisms import StableWeights
 
 EVERYBODY = [tuple(held) for size in (0, 1, 2) for held in combinations_with_replacement("abc", size)]

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from privpac.auditing import Universe, audit_exact
-from privpac.concepts import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import Law
-from privpac.learners.selection.voices import TwoVoices
+from privpac.methods.hybrid import TwoVoices
+from privpac.rules import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
 
 RELATIONS = ["add-remove", "replace"]
 POINTS = 3

@@ -21,9 +21,9 @@ import numpy as np
 
 from privpac.data import Floats, UserData
 from privpac.guarantee import Guarantee
-from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.planning.service import plan_service
+from privpac.methods.prediction.session import PredictionSession
+from privpac.planning.services import plan_service
 from privpac.serve.app import create_app
 from privpac.serve.door import Door
 from privpac.serve.keys import KeyStore, Role
@@ -33,7 +33,7 @@ SECRET = "5e" * 32
 
 
 def learned(folder: Path, queries: int, *, name: str = "budget.db") -> tuple[PredictionSession, BudgetLedger]:
-    from privpac.concepts import Thresholds
+    from privpac.rules import Thresholds
 
     rng = np.random.default_rng(3)
     x = rng.normal(size=400)

@@ -16,9 +16,8 @@ import polars as pl
 import pytest
 
 import privpac as pp
-from privpac.api import METHODS, learner_for
+from privpac.api.learn import METHODS, learner_for
 from privpac.composition import compose_parallel
-from privpac.concepts.named import RULES, rule_class
 from privpac.errors import (
     BudgetExhausted,
     IncompatibleGuarantees,
@@ -30,8 +29,9 @@ from privpac.errors import (
     SchemaError,
     WeakGuaranteeWarning,
 )
-from privpac.learners.selection.realizable import RealizableSelection
-from privpac.learners.selection.regret import RegretSelection
+from privpac.methods.realizable import RealizableSelection
+from privpac.methods.regret import RegretSelection
+from privpac.rules.named import RULES, rule_class
 
 SECRET = 987654321
 AGES = {"age": pp.Integers(0, 99)}

@@ -16,14 +16,15 @@ import pytest
 from commands import Command
 
 import privpac as pp
+from privpac import methods
 from privpac.auditing import Audit, ExactAudit, StatisticalAudit, audit_exact, datasets, user_universe
 from privpac.auditing.sampler import FALSE_ALARM, compare_draws
-from privpac.bounds.laws import binom
 from privpac.cli.audit import VIOLATED
 from privpac.distributions.quantiles import QuantileLearner, WalkQuantile
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.law import Law
 from privpac.report.audit import audit_html, write_audit_report
+from privpac.special import binom
 from privpac.testing import SeededRng, insecure_randomness
 
 F = Fraction
@@ -189,18 +190,18 @@ HONEST: dict[str, Any] = {
     "mean": lambda: pp.RegretSelection(TINY, 1, statistic="mean"),
     "regret": lambda: pp.RegretSelection(TINY, 1, public_n_users=2),
     "realizable": lambda: pp.RealizableSelection(TINY, 4, max_records=1),
-    "agnostic": lambda: pp.learners.UserAgnosticLearner(TINY, 2, tolerance=1),
-    "direct": lambda: pp.learners.ThresholdLearner(TINY, 2, method="direct", tolerance=1),
-    "pairwise": lambda: pp.learners.PairwiseSelection(TINY, 1, tau=1),
+    "agnostic": lambda: methods.UserAgnosticLearner(TINY, 2, tolerance=1),
+    "direct": lambda: methods.ThresholdLearner(TINY, 2, method="direct", tolerance=1),
+    "pairwise": lambda: methods.PairwiseSelection(TINY, 1, tau=1),
     "path": lambda: pp.TreeLearner(pp.PathTree(THREE, "x"), 1, public_n_users=2),
     "star": lambda: pp.TreeLearner(pp.StarTree(THREE, "x"), 3, "1e-1", mode="erm", public_n_users=2),
-    "small tree": lambda: pp.learners.SmallTreeLearner(pp.SmallTrees({"x": THREE}, depth=1), 1),
-    "median": lambda: pp.learners.PrivateMedian(TINY, 4),
-    "compare": lambda: pp.learners.PrivateCompare(TINY, 2, value="3/8", width="1/4"),
-    "minimum error": lambda: pp.learners.MinimumError(TINY, 2),
-    "agreement": lambda: pp.learners.AgreementLearner(TINY, 3, delta="1e-2", seed=bytes(32)),
-    "one record": lambda: pp.learners.OneRecordPerUser(pp.RealizableSelection(TINY, 1), "random"),
-    "group privacy": lambda: pp.learners.GroupPrivacy(pp.RealizableSelection(TINY, 1, unit="item"), 1),
+    "small tree": lambda: methods.SmallTreeLearner(pp.SmallTrees({"x": THREE}, depth=1), 1),
+    "median": lambda: methods.PrivateMedian(TINY, 4),
+    "compare": lambda: methods.PrivateCompare(TINY, 2, value="3/8", width="1/4"),
+    "minimum error": lambda: methods.MinimumError(TINY, 2),
+    "agreement": lambda: methods.AgreementLearner(TINY, 3, delta="1e-2", seed=bytes(32)),
+    "one record": lambda: methods.OneRecordPerUser(pp.RealizableSelection(TINY, 1), "random"),
+    "group privacy": lambda: methods.GroupPrivacy(pp.RealizableSelection(TINY, 1, unit="item"), 1),
     "quantile": lambda: QuantileLearner(2, weight="own"),
     "walks": lambda: WalkQuantile(4, weight="own", delta=0, walks=0, public_n_users=50),
 }
@@ -323,7 +324,7 @@ def test_too_few_runs_to_test_a_claim_are_noted() -> None:
 def test_the_call_and_the_room_are_two_names_whatever_is_imported_first() -> None:
     used = "pp.audit(len, datasets=([1], []), runs=40); pp.auditing.refute.__name__"
     code = "import sys\n"
-    for first in ("privpac.auditing", "privpac.api_audit", "privpac.auditing.refutation"):
+    for first in ("privpac.auditing", "privpac.api.audit", "privpac.auditing.refutation"):
         code += f"import {first}, privpac as pp; {used}\n"
         code += "for name in [name for name in sys.modules if name.partition('.')[0] == 'privpac']:\n"
         code += "    del sys.modules[name]\n"

@@ -12,10 +12,10 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.concepts.cards.card import Card
 from privpac.errors import ParameterError
-from privpac.learners.default import default_rules
+from privpac.methods.default import default_rules
 from privpac.report import report_html
+from privpac.rules.scorecards import Card
 from privpac.sklearn import PrivateRuleClassifier
 
 TEN = pp.Integers(0, 9)

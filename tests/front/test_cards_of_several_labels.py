@@ -15,16 +15,22 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.concepts.cards.against import Cards
-from privpac.concepts.cards.card import Band, Card
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
-from privpac.learners.wide import card_kernels as kernels
-from privpac.learners.wide.card import CardLearner
-from privpac.learners.wide.card_arithmetic import centre_clip, norm_cap
-from privpac.learners.wide.card_kernels import DescentState
-from privpac.learners.wide.card_passes import CentrePass, NormPass, StepPass, pack, passes_over
+from privpac.methods import scorecard_kernels as kernels
+from privpac.methods.scorecard import (
+    CardLearner,
+    CentrePass,
+    NormPass,
+    StepPass,
+    centre_clip,
+    norm_cap,
+    pack,
+    passes_over,
+)
+from privpac.methods.scorecard_kernels import DescentState
 from privpac.report import report_html
+from privpac.rules.scorecards import Band, Card, Cards
 from privpac.sklearn import PrivateRuleClassifier
 from privpac.testing import SeededRng, insecure_randomness
 

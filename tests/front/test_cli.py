@@ -18,7 +18,7 @@ import pytest
 from commands import Command, Run
 
 import privpac as pp
-from privpac.released import NoRelease, Released
+from privpac.result import NoRelease, Released
 
 SECRET_ID, SECRET = "user-5551234", 987654321
 LEARN = ["--user", "who", "--label", "ill", "--feature", "age=0:99", "--epsilon", "1"]

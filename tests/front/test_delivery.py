@@ -23,7 +23,7 @@ import privpac as pp
 from privpac.cli import app as cli
 from privpac.errors import LedgerUnavailable
 from privpac.ledger import file
-from privpac.released import Released
+from privpac.result import Released
 
 MAIN = "import sys; from privpac.cli.app import main; main()"
 COMMANDS = {

@@ -22,14 +22,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
-from privpac.api_distributions import distribution_learner, equal_bins, selector_for
+from privpac.api.distributions import distribution_learner, equal_bins, selector_for
 from privpac.distributions import DiscreteDistribution, GaussianDistribution, HistogramDistribution, ProductDistribution
-from privpac.distributions.covariance import CoarseToFineGaussian
-from privpac.distributions.covers.learner import CoverLearner
-from privpac.distributions.means import CoarseToFineMean
+from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
 from privpac.errors import BudgetExhausted, ItemLevelWarning, ParameterError, SchemaError, TooLargeError
-from privpac.released import NoRelease, Released
+from privpac.papers.few_examples_per_user.cover_learner import CoverLearner
 from privpac.report.distribution import candidates_of, distribution_html, distribution_picture
+from privpac.result import NoRelease, Released
 from privpac.sklearn import PrivateGaussian, PrivateHistogram
 
 SECRET_ID, SECRET = "user-5551234", 987654321

@@ -158,7 +158,7 @@ def test_choose_finds_the_best_and_evaluates_it_on_others(people: pp.UserData, t
 
 def test_choose_scores_models_as_plain_counting_does(people: pp.UserData) -> None:
     from privpac.evaluation import Candidates
-    from privpac.evaluation.least_sum import MeanError
+    from privpac.evaluation.best_error import MeanError
 
     models = {f"m{c}": pp.Thresholds(pp.Integers(0, 99), feature="age").decode(c) for c in range(0, 101, 7)}
     mine = Candidates(models).profile(people, MeanError(840))
@@ -296,7 +296,7 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
 
 
 def test_a_points_card_is_evaluated() -> None:
-    from privpac.concepts.named import RULES
+    from privpac.rules.named import RULES
 
     users = [[(k % 2, k // 2 % 2, k % 2)] for k in range(300)]
     features = {"a": pp.Integers(0, 1), "b": pp.Integers(0, 1)}
@@ -310,7 +310,7 @@ def test_a_points_card_is_evaluated() -> None:
 @pytest.mark.parametrize("rule", ["threshold-both", "stump", "small-tree", "point", "interval", "rectangle",
     "conjunction", "disjunction", "parity", "decision-list", "halfspace"])  # fmt: skip
 def test_every_kind_of_rule_is_evaluated_and_certified(rule: str) -> None:
-    from privpac.learners.registry import named_class
+    from privpac.methods.registry import named_class
 
     rng = np.random.default_rng(2)
     single = rule in ("threshold-both", "point", "interval")

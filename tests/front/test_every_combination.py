@@ -20,16 +20,16 @@ import pytest
 from commands import Command, Run
 
 import privpac as pp
-from privpac.agreement.tasks import KINDS
 from privpac.cli import learn as learn_command
-from privpac.concepts.named import RULES
-from privpac.concepts.trees import parse_tree
 from privpac.data import parse_feature
+from privpac.device.tasks import KINDS
 from privpac.errors import PrivpacError
 from privpac.guarantee import Guarantee
-from privpac.learners.agreement.classes import AgreedRules
-from privpac.learners.registry import METHODS, named_class
 from privpac.ledger import BudgetLedger
+from privpac.methods.agreement.agreement_learner import AgreedRules
+from privpac.methods.registry import METHODS, named_class
+from privpac.rules.hierarchies import parse_tree
+from privpac.rules.named import RULES
 from privpac.sklearn import PrivateRuleClassifier
 
 ONE_WAY, CUTS = ("threshold", "threshold-below"), ("threshold", "threshold-below", "threshold-both")

@@ -16,7 +16,7 @@ from privpac.cli import app as command
 from privpac.cli.commands import load
 from privpac.distributions import ClippedHistogram
 from privpac.errors import EngineError, LawError, ParameterError, SchemaError, TooLargeError
-from privpac.learners import RegretSelection
+from privpac.methods import RegretSelection
 
 SECRET = "the largest value is 5001"
 

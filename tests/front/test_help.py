@@ -12,9 +12,8 @@ import pytest
 import typer
 from commands import Command
 
-from privpac.cli.app import app
+from privpac.cli.app import PagedCommand, app, in_flags
 from privpac.cli.commands import load
-from privpac.cli.help import PagedCommand, in_flags
 from privpac.errors import ParameterError
 
 FIRST_PAGE = 12

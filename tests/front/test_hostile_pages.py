@@ -13,17 +13,16 @@ import pytest
 
 import privpac as pp
 from privpac.auditing import Audit
-from privpac.concepts.boolean import Conjunction
-from privpac.concepts.cells import Frozen
-from privpac.concepts.rectangles import Box
-from privpac.concepts.thresholds import Threshold
 from privpac.distributions.results import DiscreteDistribution, GaussianDistribution
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan
 from privpac.planning.comparison import Comparison, Measured
-from privpac.released import Released
 from privpac.report import audit_html, comparison_html, distribution_html, plan_html, report_html
 from privpac.report.pages import page, standing
+from privpac.result import Released
+from privpac.rules.boxes import Box, Conjunction
+from privpac.rules.cuts import Threshold
+from privpac.rules.enumerated import Frozen
 
 PROMISE = Guarantee(1, unit="user", neighbours="add-remove")
 HOSTILE = {

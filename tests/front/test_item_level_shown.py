@@ -13,7 +13,7 @@ from commands import Command
 
 import privpac as pp
 from privpac.errors import ItemLevelWarning
-from privpac.learners.base import ITEM_LEVEL
+from privpac.methods.base import ITEM_LEVEL
 from privpac.studio.words import started
 
 Y = [int(i % 10 > 4) for i in range(200)]

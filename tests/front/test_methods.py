@@ -9,7 +9,7 @@ from commands import Command
 
 import privpac as pp
 from privpac.errors import ParameterError
-from privpac.learners.registry import METHODS
+from privpac.methods.registry import METHODS
 
 
 def test_every_method_has_a_row_that_says_everything() -> None:
@@ -34,7 +34,7 @@ def test_rows_are_those_that_fit() -> None:
 
 def test_every_method_that_fits_a_class_is_accepted_for_it() -> None:
     cuts = pp.Thresholds(pp.Integers(0, 9))
-    from privpac.learners.registry import check_learns
+    from privpac.methods.registry import check_learns
 
     for key in pp.list_methods(cuts).keys:
         check_learns(key, cuts)

@@ -9,11 +9,11 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.concepts import Points, Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
-from privpac.learners import SurrogateSelection
-from privpac.learners.selection.representations import REPRESENTATIONS, named_representation, said_of
+from privpac.methods import SurrogateSelection
+from privpac.papers.pure_agnostic.surrogate_selection import REPRESENTATIONS, named_representation, said_of
+from privpac.rules import Points, Thresholds
 
 HUGE = Integers(0, 2**60)
 PEOPLE = UserData.from_users([[(7, 1)], [(7, 1)], [(12, 0)]] * 60, features={"x": HUGE})

@@ -13,18 +13,18 @@ import pytest
 from test_hostile_pages import HOSTILE, Reader
 
 import privpac as pp
-from privpac.concepts.cells import Frozen
-from privpac.concepts.halfspaces import Halfspace
-from privpac.concepts.thresholds import Threshold
+from privpac.display import Picture
 from privpac.distributions.results import DiscreteDistribution
 from privpac.errors import ParameterError
 from privpac.evaluation import Evaluation
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan
-from privpac.released import NoRelease, Released
-from privpac.released_shown import Picture
 from privpac.report.notebook import fragment
 from privpac.report.pages import standing
+from privpac.result import NoRelease, Released
+from privpac.rules.cuts import Threshold
+from privpac.rules.enumerated import Frozen
+from privpac.rules.halfspaces import Halfspace
 
 PROMISE = Guarantee(1, unit="user", neighbours="add-remove")
 AGE = pp.Integers(0, 99)

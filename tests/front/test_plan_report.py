@@ -12,12 +12,12 @@ import pytest
 
 import privpac as pp
 from privpac.cli import app as cli
-from privpac.concepts import PathTree
 from privpac.errors import ParameterError
 from privpac.planning import Plan
 from privpac.planning.curves import Curves
-from privpac.planning.tables import NAMES, meanings
+from privpac.planning.plans import NAMES, meanings
 from privpac.report.plan import plan_html, write_plan_report
+from privpac.rules import PathTree
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
 QUESTION: dict[str, Any] = {"epsilon": 1, "alpha": "0.2", "records_per_user": (1, 8)}

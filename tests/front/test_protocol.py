@@ -23,7 +23,7 @@ from privpac.protocols import CoordinatorKey, Manifest, fingerprint
 from privpac.protocols.client import Client, bundle, unbundle
 from privpac.protocols.collect import Collector, submit
 from privpac.protocols.files import limit_of, read_folder, read_shuffled
-from privpac.released import Released
+from privpac.result import Released
 
 SECRET = 987654
 SIGN = ["--sign", "coordinator.key"]

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
 from privpac.data import Categories, Integers
-from privpac.distributions.quantiles.columns import ColumnQuantiles, QuantileTable
+from privpac.distributions.quantiles.quantile_learner import ColumnQuantiles, QuantileTable
 from privpac.errors import BudgetExhausted, ItemLevelWarning, ParameterError
 from privpac.sklearn import PrivateQuantileTransformer
 

@@ -13,11 +13,11 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.concepts.small_trees import SmallTrees
 from privpac.errors import ParameterError
 from privpac.parameters import MAX_EPSILON
 from privpac.protocols import LocalProtocol
 from privpac.protocols.calibrate import calibrate
+from privpac.rules.small_trees import SmallTrees
 
 CUTS = pp.Thresholds(pp.Integers(0, 9))
 ALMOST = Fraction(MAX_EPSILON) + Fraction(1, 10**9)

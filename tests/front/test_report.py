@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.concepts.base import Rule
-from privpac.concepts.boolean import Conjunction
-from privpac.concepts.cells import Frozen
-from privpac.concepts.halfspaces import Halfspace
-from privpac.concepts.intervals import Interval
-from privpac.concepts.one_column import Point, Threshold
-from privpac.concepts.rectangles import Box
-from privpac.concepts.stumps import Stump
 from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee
-from privpac.learners.selection.regret import RegretSelection
+from privpac.methods.regret import RegretSelection
 from privpac.planning import Plan, PlanRow
-from privpac.released import NoRelease, Released
 from privpac.report import plan_for_report, report_html, write_report
 from privpac.report.drawn import rule_picture
 from privpac.report.plots import plan_picture
+from privpac.result import NoRelease, Released
+from privpac.rules.base import Rule
+from privpac.rules.boxes import Box, Conjunction
+from privpac.rules.enumerated import Frozen
+from privpac.rules.halfspaces import Halfspace
+from privpac.rules.intervals import Interval
+from privpac.rules.one_column import Point, Threshold
+from privpac.rules.stumps import Stump
 from privpac.testing import SeededRng, insecure_randomness
 
 PROMISE = Guarantee(1, unit="user", neighbours="add-remove")

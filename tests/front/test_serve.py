@@ -30,8 +30,8 @@ from privpac.cli import app as cli
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
-from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
+from privpac.methods.prediction.session import PredictionSession
 from privpac.serve import app as module
 from privpac.serve.app import create_app
 from privpac.serve.keys import KeyStore
@@ -413,7 +413,7 @@ def test_a_passphrase_works_and_another_ledger_does_not(tmp_path: Path) -> None:
 
 
 def test_only_counted_sessions_and_named_rules_can_be_saved(tmp_path: Path) -> None:
-    from privpac.concepts import Points, Thresholds
+    from privpac.rules import Points, Thresholds
 
     session, _ = learned(tmp_path, 5)
     assert rule_name(Thresholds(Integers(0, 9), "x", "both")) == "threshold-both"

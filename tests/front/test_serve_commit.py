@@ -21,9 +21,9 @@ from service_site import SECRET, learned, prepare, serving, until
 
 from privpac.data import Floats
 from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError, SchemaError
-from privpac.learners.prediction.session import PredictionSession, QueryBatch
 from privpac.ledger import BudgetLedger
-from privpac.ledger.lock import try_lock
+from privpac.ledger.file import try_lock
+from privpac.methods.prediction.session import PredictionSession, QueryBatch
 from privpac.serve.commit import Committer, Pulse
 from privpac.serve.keys import KeyStore
 from privpac.serve.schema import _encode

@@ -16,7 +16,7 @@ import pytest
 from hostile_http import Response, attacks, exchange, responses
 from service_site import Site, serving, until
 
-from privpac.learners.prediction.session import PredictionSession
+from privpac.methods.prediction.session import PredictionSession
 from privpac.serve.door import Door
 from privpac.serve.hall import BACKLOG, Hall, Limits, neighbourhood
 from privpac.serve.limits import MAX_BODY

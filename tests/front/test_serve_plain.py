@@ -17,7 +17,7 @@ import pytest
 from hostile_http import attacks, exchange, responses
 from service_site import Site, serving, until
 
-from privpac.learners.prediction.session import PredictionSession
+from privpac.methods.prediction.session import PredictionSession
 from privpac.serve.door import Door
 from privpac.serve.hall import Limits
 from privpac.serve.plain import read_plain

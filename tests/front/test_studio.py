@@ -21,8 +21,8 @@ from commands import Command
 from privpac.data import Schema
 from privpac.data.suggest import suggest_domains
 from privpac.guarantee import Guarantee
-from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
+from privpac.methods.base import ITEM_LEVEL
 from privpac.studio import words
 from privpac.studio.app import create_studio
 from privpac.studio.desk import Busy, Desk

@@ -18,13 +18,13 @@ import pytest
 from commands import Command, Run
 
 import privpac as pp
-from privpac.api import UNCERTIFIED, learner_for
-from privpac.concepts import PathTree, TreeRule, glue
+from privpac.api.learn import UNCERTIFIED, learner_for
 from privpac.errors import AccuracyWarning, InfeasibleError, ItemLevelWarning, ParameterError, SchemaError
-from privpac.learners import TreeLearner
+from privpac.methods import TreeLearner
 from privpac.planning import choose_method, plan_of_tree
-from privpac.planning.targets.tree_targets import rules_of
+from privpac.planning.hierarchies import rules_of
 from privpac.report import report_html
+from privpac.rules import PathTree, TreeRule, glue
 from privpac.sklearn import PrivateRuleClassifier
 from privpac.testing import SeededRng, insecure_randomness
 

@@ -12,13 +12,13 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.api import prepare_default
-from privpac.concepts.small_trees import SmallTree, SmallTrees
+from privpac.api.learn import prepare_default
 from privpac.data import Categories, Floats, Integers, Missing
 from privpac.errors import ParameterError
-from privpac.learners import default
-from privpac.learners.default import WideDefault, default_rules
+from privpac.methods import default
+from privpac.methods.default import WideDefault, default_rules
 from privpac.report import report_html
+from privpac.rules.small_trees import SmallTree, SmallTrees
 from privpac.sklearn import PrivateRuleClassifier
 
 TEN = Integers(0, 9)

@@ -13,9 +13,9 @@ from test_help import COMMANDS
 
 import privpac as pp
 import privpac.sklearn
-from privpac.concepts.named import RULES
-from privpac.learners.registry import METHODS
-from privpac.learners.settings import flag
+from privpac.methods.registry import METHODS
+from privpac.methods.settings import flag
+from privpac.rules.named import RULES
 
 PAGE = Path(pp.__file__).parents[2] / "docs" / "words.md"
 OLD = {"--users", "--users-are", "--public-n-users", "--n-users"}
@@ -37,7 +37,7 @@ def signatures() -> dict[str, set[str]]:
     """Parameters of what ``pp.`` offers, by name: functions, constructors and the ways to make data."""
     callables: dict[str, Any] = {name: getattr(pp, name) for name in dir(pp)}
     callables |= {f"UserData.{how}": getattr(pp.UserData, how) for how in ("from_frame", "read", "from_arrays")}
-    callables["audit"] = import_module("privpac.api_audit").audit
+    callables["audit"] = import_module("privpac.api.audit").audit
     found = {}
     for name, value in callables.items():
         if callable(value):

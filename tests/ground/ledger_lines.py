@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from privpac.ledger.lines import START, Seal, as_line
+from privpac.ledger.file import START, Seal, as_line
 
 
 def entries(path: Path) -> list[Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privpac
-from privpac.least import half_way, halved, last_between, least, least_about, least_between, narrow
+from privpac.bisection import half_way, halved, last_between, least, least_about, least_between, narrow
 
 ROOT = Path(privpac.__file__).parent
 NUMBERS = st.integers(-1000, 1000)
@@ -91,11 +91,11 @@ def test_a_halving_by_hand_is_seen() -> None:
 
 
 OTHERS = {
-    "agreement/littlestone/reduction_plan.py",  # runs on devices, which have no ground
+    "device/littlestone.py",  # runs on devices, which have no ground
     "distributions/selection/kernels.py",  # compiled
-    "learners/agnostic/minimum_error.py",  # a private search: every step is drawn
-    "learners/agnostic/search.py",  # a private search: three ways
-    "least.py",
+    "papers/pure_agnostic/minimum_error.py",  # a private search: every step is drawn
+    "papers/pure_agnostic/search.py",  # a private search: three ways
+    "bisection.py",
 }
 
 

@@ -41,9 +41,8 @@ from privpac.errors import (
 )
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, Receipt, file, release
-from privpac.ledger.lines import START
-from privpac.ledger.lock import try_lock
-from privpac.released import Released
+from privpac.ledger.file import START, try_lock
+from privpac.result import Released
 from privpac.rng import PublicCoins, Rng
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 

@@ -25,7 +25,7 @@ import pytest
 from privpac.errors import BudgetExhausted, LedgerBusy, LedgerError, LedgerUnavailable
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-from privpac.ledger.lock import reader_in_the_way, try_lock
+from privpac.ledger.file import reader_in_the_way, try_lock
 
 ONE = Guarantee(1, unit="user", neighbours="add-remove")
 WORKER = """

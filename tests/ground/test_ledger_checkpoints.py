@@ -21,8 +21,9 @@ from ledger_lines import entries, forge
 
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerCorrupt, LedgerMismatch
 from privpac.guarantee import Guarantee
-from privpac.ledger import BudgetLedger, index, lines, state
-from privpac.ledger.lines import START, Seal, as_line, read_seal
+from privpac.ledger import BudgetLedger, records
+from privpac.ledger import file as lines
+from privpac.ledger.file import START, Seal, as_line, read_seal
 
 EVERY = 5
 TINY = Guarantee("1/1000", unit="user", neighbours="add-remove")
@@ -60,13 +61,13 @@ def without(path: Path, target: Path) -> Path:
 def lines_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of all lines that are read one by one."""
     kinds: list[str] = []
-    take = state.LedgerState.take
+    take = records.LedgerState.take
 
     def counted(self: Any, entry: Any, *where: Any) -> None:
         kinds.append(entry[0])
         take(self, entry, *where)
 
-    monkeypatch.setattr(state.LedgerState, "take", counted)
+    monkeypatch.setattr(records.LedgerState, "take", counted)
     return kinds
 
 
@@ -163,8 +164,9 @@ def test_no_id_is_taken_twice_and_none_is_refused_that_is_new(tmp_path: Path) ->
 @pytest.mark.parametrize("keys", [1, 3])
 def test_ids_whose_keys_collide_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
     """A key has 64 bits, so somebody can choose ids that share one: here nearly all do."""
-    monkeypatch.setattr(state, "key_of", lambda *names: index.key_of(*names) % keys)
-    monkeypatch.setattr(state.Session, "key", lambda self, digest: int(digest, 16) % keys)
+    key_of = records.key_of
+    monkeypatch.setattr(records, "key_of", lambda *names: key_of(*names) % keys)
+    monkeypatch.setattr(records.Session, "key", lambda self, digest: int(digest, 16) % keys)
     path = tmp_path / "b.db"
     made(path, 33)
     with BudgetLedger.open(path) as book:
@@ -185,11 +187,11 @@ def test_ids_whose_keys_collide_are_told_apart(tmp_path: Path, monkeypatch: pyte
 def test_many_keys_are_found_and_no_others() -> None:
     chance = random.Random(1)
     names = [f"{chance.getrandbits(64):x}" for _ in range(20_000)]
-    found, parts = index.Index(), [names[i : i + 1024] for i in range(0, len(names), 1024)]
-    filled = index.Index()
+    found, parts = records.Index(), [names[i : i + 1024] for i in range(0, len(names), 1024)]
+    filled = records.Index()
     columns = [
-        index.unpacked(
-            index.packed(index.Entry(index.key_of(n), 7 * i, i + 1, i << 28 | 5) for i, n in enumerate(part))
+        records.unpacked(
+            records.packed(records.Entry(records.key_of(n), 7 * i, i + 1, i << 28 | 5) for i, n in enumerate(part))
         )
         for part in parts
     ]
@@ -198,11 +200,11 @@ def test_many_keys_are_found_and_no_others() -> None:
     filled.fill(columns, len(names))
     for each in (found, filled):
         for i in chance.sample(range(len(names)), 500):
-            key, inside = index.key_of(names[i]), i % 1024
-            assert list(each.find(key)) == [index.Entry(key, 7 * inside, inside + 1, inside << 28 | 5)]
-        assert not any(list(each.find(index.key_of(f"other {i}"))) for i in range(500))
+            key, inside = records.key_of(names[i]), i % 1024
+            assert list(each.find(key)) == [records.Entry(key, 7 * inside, inside + 1, inside << 28 | 5)]
+        assert not any(list(each.find(records.key_of(f"other {i}"))) for i in range(500))
     with pytest.raises(ValueError):
-        index.Index().fill(columns, len(names) - 1)
+        records.Index().fill(columns, len(names) - 1)
 
 
 # Sessions and answers
@@ -415,8 +417,8 @@ def test_a_kill_at_every_byte_of_a_checkpoint_leaves_the_ledger_before_it_or_aft
 SPENDER = """
 import os, sys
 from privpac.guarantee import Guarantee
-from privpac.ledger import BudgetLedger, lines
-lines.CHECKPOINT_EVERY = 3
+from privpac.ledger import BudgetLedger, file
+file.CHECKPOINT_EVERY = 3
 book = BudgetLedger.open(sys.argv[1])
 for i in range(10**6):
     name = f"{sys.argv[2]}-{i}"

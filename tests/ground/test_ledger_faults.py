@@ -27,7 +27,7 @@ import pytest
 from privpac.errors import BudgetExhausted, LedgerCorrupt, LedgerError
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-from privpac.ledger.lines import START
+from privpac.ledger.file import START
 
 STEP = Guarantee("1/25", unit="user", neighbours="add-remove")
 

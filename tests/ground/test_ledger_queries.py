@@ -16,14 +16,7 @@ from typing import Any
 import pytest
 from ledger_lines import entries, forge
 
-from privpac.errors import (
-    BudgetExhausted,
-    DuplicateSpend,
-    LedgerBusy,
-    LedgerCorrupt,
-    LedgerMismatch,
-    ParameterError,
-)
+from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerBusy, LedgerCorrupt, LedgerMismatch, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.ledger import Answer, Ask, BudgetLedger, file
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from privpac.errors import ModelFileError, NoReleaseError, ParameterError
 from privpac.guarantee import Guarantee
-from privpac.released import NoRelease, Released, register, rule_from_dict, rule_to_dict
+from privpac.result import NoRelease, Released, register, rule_from_dict, rule_to_dict
 
 G = Guarantee(1, unit="user", neighbours="add-remove")
 
@@ -267,7 +267,7 @@ def test_saved_results_are_loaded_equal(result: Released, tmp_path: Path) -> Non
 
 def test_files_are_versioned_json_with_rationals_as_text() -> None:
     body = json.loads(RULE.to_json())
-    assert (body["format"], body["version"]) == ("privpac.released", 1)
+    assert (body["format"], body["version"]) == ("privpac.result", 1)
     assert body["parameters"]["tau"] == "1/4"
     assert body["hypothesis"] == {"kind": "test-cut", "at": 1033, "weight": "1/3"}
     assert body["guarantee"]["epsilon"] == "1"
@@ -317,17 +317,17 @@ HOSTILE = {
     "list": "[]",
     "number": "3",
     "deep": "[" * 200_000,
-    "deep-closed": '{"format": "privpac.released", "version": ' + "[" * 5000 + "]" * 5000 + "}",
-    "huge-int": '{"format": "privpac.released", "version": ' + "9" * 100_000 + "}",
+    "deep-closed": '{"format": "privpac.result", "version": ' + "[" * 5000 + "]" * 5000 + "}",
+    "huge-int": '{"format": "privpac.result", "version": ' + "9" * 100_000 + "}",
     "nan": edited(hypothesis=1).replace('"hypothesis": 1', '"hypothesis": NaN'),
     "infinity": edited(hypothesis=1).replace('"hypothesis": 1', '"hypothesis": 1e999'),
-    "twice": '{"format": "privpac.released", "format": "privpac.released"}',
+    "twice": '{"format": "privpac.result", "format": "privpac.result"}',
     "format": edited(format="pickle"),
     "version-2": edited(version=2),
     "version-text": edited(version="1"),
     "version-true": edited(version=True),
     "extra-field": edited(code="import os"),
-    "missing-field": '{"format": "privpac.released", "version": 1}',
+    "missing-field": '{"format": "privpac.result", "version": 1}',
     "unknown-kind": edited(hypothesis={"kind": "os.system", "at": 1}),
     "kind-list": edited(hypothesis={"kind": ["test-cut"]}),
     "no-kind": edited(hypothesis={"at": 1}),
@@ -376,7 +376,7 @@ def test_binary_and_oversized_files_are_refused(tmp_path: Path, monkeypatch: pyt
     path.write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ModelFileError, match="UTF-8"):
         Released.load(path)
-    monkeypatch.setattr("privpac.released._MAX_FILE", 100)
+    monkeypatch.setattr("privpac.result._MAX_FILE", 100)
     RULE.save(path)
     with pytest.raises(ModelFileError, match="larger"):
         Released.load(path)

@@ -166,7 +166,7 @@ def test_the_default_is_one_system_generator() -> None:
 
 
 def test_the_package_does_not_import_testing() -> None:
-    code = "import sys, privpac.ledger, privpac.rng, privpac.released; print('privpac.testing' in sys.modules)"
+    code = "import sys, privpac.ledger, privpac.rng, privpac.result; print('privpac.testing' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from privpac.errors import ModelFileError, ParameterError
-from privpac.released_write import keep_once, write_durably, write_whole
+from privpac.files import keep_once, write_durably, write_whole
 from privpac.report.pages import write_page
 from privpac.serve.keys import KeyStore
 from privpac.serve.session_file import new_secret

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from privpac.errors import LawError, ParameterError, Undecided
 from privpac.exact import Ball
 from privpac.law import BOTTOM, Law
-from privpac.law.finite import FiniteLaw
+from privpac.law.blocks import FiniteLaw
 from privpac.law.numbers import Enclosed, Quotient
 
 F = Fraction

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from privpac.errors import LawError, ParameterError, TooLargeError
 from privpac.exact import ExpSum
 from privpac.law import BOTTOM, Law
-from privpac.law.finite import FiniteLaw
+from privpac.law.blocks import FiniteLaw
 from privpac.law.numbers import Quotient, sign_of_sum
 
 F = Fraction

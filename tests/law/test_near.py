@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from privpac.law import Law
-from privpac.law.levels import Filter
-from privpac.law.near import sample_steps
+from privpac.law.build import sample_steps
+from privpac.law.sampling import Filter
 from privpac.testing import SeededRng, insecure_randomness
 
 ETA = "1/10"

@@ -20,7 +20,7 @@ from privpac.errors import EntropyError, InsecureRandomnessError
 from privpac.exact import as_arb, precision
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import BlockLaw
-from privpac.law.levels import Levels, invert
+from privpac.law.sampling import Levels, invert
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 F = Fraction

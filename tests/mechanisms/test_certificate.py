@@ -14,7 +14,7 @@ from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import as_arb, up
 from privpac.law import BOTTOM, Law
 from privpac.mechanisms import ReleaseTest, TruncatedLaplace, pass_curve, smallest_K
-from privpac.mechanisms.certificate import MAX_LADDER, valid_curve
+from privpac.mechanisms.release_test import MAX_LADDER, valid_curve
 from privpac.testing import SeededRng, insecure_randomness
 
 TAGS: dict[str, Any] = {"unit": "user", "neighbours": "replace"}

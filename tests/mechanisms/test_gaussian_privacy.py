@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from privpac.composition import zcdp_epsilon
 from privpac.errors import InfeasibleError
 from privpac.exact import precision
-from privpac.mechanisms.gaussian_privacy import MOST_COORDINATES, SMOOTHING, gaussian_delta, gaussian_within
+from privpac.mechanisms.gaussian import MOST_COORDINATES, SMOOTHING, gaussian_delta, gaussian_within
 
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 2.0, 4.0]
 

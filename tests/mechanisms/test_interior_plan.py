@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
-from privpac.bounds.median import pairs_failure, walk_failure
+from privpac.distributions.quantiles.ranks import pairs_failure, walk_failure
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import ExpSum
-from privpac.mechanisms.hidden_walk import Level
-from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
-from privpac.mechanisms.prefix_point import PairLevel, PrefixInteriorPoint
-from privpac.mechanisms.walk_reduction import WalkReduction
+from privpac.mechanisms.interior_point import (
+    InteriorPoint,
+    Level,
+    PairLevel,
+    PrefixInteriorPoint,
+    WalkReduction,
+    plan_interior_point,
+)
 
 BUDGET = (1, "1e-6", "0.05")
 

@@ -17,12 +17,24 @@ from scipy.stats import binom, chi2
 from privpac.errors import AccuracyWarning, LawError, ParameterError, TooLargeError
 from privpac.exact import as_arb, precision
 from privpac.law import BOTTOM
-from privpac.mechanisms import hidden_walk
-from privpac.mechanisms.hidden_walk import Level, coin, kept_law, step, step_ball, walk
-from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.mechanisms.interior_tail import candidates, interior_score, point_law, point_masses
-from privpac.mechanisms.prefix_point import PairLevel, PrefixInteriorPoint, matchings
-from privpac.mechanisms.walk_reduction import WalkReduction
+from privpac.mechanisms import interior_point as hidden_walk
+from privpac.mechanisms.interior_point import (
+    InteriorPoint,
+    Level,
+    PairLevel,
+    PrefixInteriorPoint,
+    WalkReduction,
+    candidates,
+    coin,
+    interior_score,
+    kept_law,
+    matchings,
+    point_law,
+    point_masses,
+    step,
+    step_ball,
+    walk,
+)
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 ALARM = 1e-7

@@ -18,7 +18,7 @@ from privpac.mechanisms import (
     TruncatedLaplace,
     range_sensitivity,
 )
-from privpac.research import NoisyMin
+from privpac.papers.studies import NoisyMin
 
 GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     ExponentialMechanism: {"epsilon": 1, "range_sensitivity": 2, "unit": "user", "neighbours": "replace"},

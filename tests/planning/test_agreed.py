@@ -14,19 +14,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privpac.agreement.races.words import rate
-from privpac.agreement.representation import plan_race
-from privpac.agreement.tasks import Task
 from privpac.bounds import users_local, users_shuffle
-from privpac.bounds.agreement.chunks import users_local_chunks, users_shuffle_chunks
-from privpac.bounds.agreement.plurality import CLEAR, silent_votes
-from privpac.concepts import Conjunctions, DecisionLists, Halfspaces, Parities, Points, Rectangles, Stumps, Thresholds
 from privpac.data import Floats, Integers
+from privpac.device.correlated_sampling import rate
+from privpac.device.representation import plan_race
+from privpac.device.tasks import Task
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
-from privpac.planning.targets.agreement_targets import AgreementTarget, agreement_target
+from privpac.methods.agreement.plurality import CLEAR, silent_votes, users_local_chunks, users_shuffle_chunks
+from privpac.planning.agreements import AgreementTarget, agreement_target
 from privpac.protocols import LocalProtocol, ShuffleProtocol
 from privpac.protocols.analyzer import decode_counts, decode_reports
+from privpac.rules import Conjunctions, DecisionLists, Halfspaces, Parities, Points, Rectangles, Stumps, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "stability_and_protocols.json"

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.api import learner_for
+from privpac.api.learn import learner_for
 from privpac.cli.options import with_settings
-from privpac.concepts import PathTree
 from privpac.data import parse_feature
 from privpac.errors import ParameterError
-from privpac.learners.registry import METHODS, learner_options, method_certified_by
-from privpac.learners.settings import COMMON, flag, read_settings, written
+from privpac.methods.registry import METHODS, learner_options, method_certified_by
+from privpac.methods.settings import COMMON, flag, read_settings, written
+from privpac.rules import PathTree
 
 CUTS = pp.Thresholds(pp.Integers(0, 15), "x")
 SIZES, RELATIONS = (1, 4, 16), ("add-remove", "replace")

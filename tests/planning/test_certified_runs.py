@@ -15,10 +15,10 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 import privpac as pp
-from privpac.agreement.tasks import Task
 from privpac.data import Floats
+from privpac.device.tasks import Task
 from privpac.errors import ParameterError
-from privpac.learners.reduction.named import NamedReduction
+from privpac.papers.realizable_to_agnostic.reduction import NamedReduction
 from privpac.testing import SeededRng, insecure_randomness
 
 RELATIONS = ("add-remove", "replace")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.api import learner_for
+from privpac.api.learn import learner_for
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import rational
-from privpac.learners.registry import METHODS
+from privpac.methods.registry import METHODS
 from privpac.planning import choose_method
-from privpac.planning.comparison.population import generated_population, public_population, sampled_population
+from privpac.planning.populations import generated_population, public_population, sampled_population
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
 PEOPLE = pp.UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": pp.Integers(0, 9)})

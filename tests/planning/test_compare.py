@@ -19,16 +19,22 @@ import privpac as pp
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.law import BOTTOM
-from privpac.learners.selection.regret import RegretSelection
+from privpac.methods.regret import RegretSelection
 from privpac.planning.comparison import diffprivlib_models, expected_error, noisy_gradients
 from privpac.planning.comparison.comparing import Comparison, Measured, compare
-from privpac.planning.comparison.contender import Contender, Setting
-from privpac.planning.comparison.contenders import STANDARD, all_contenders, named_contenders
 from privpac.planning.comparison.expected_error import count_points, error_by_rule
+from privpac.planning.comparison.methods_compared import (
+    STANDARD,
+    Contender,
+    Setting,
+    all_contenders,
+    dp_sgd,
+    named_contenders,
+    own_learner,
+    peer_rows,
+)
 from privpac.planning.comparison.noisy_gradients import NoisyGradients, epsilon_spent, noise_multiplier, train
-from privpac.planning.comparison.own_methods import own_learner
-from privpac.planning.comparison.peers import dp_sgd, peer_rows
-from privpac.planning.comparison.population import generated_population, public_population
+from privpac.planning.populations import generated_population, public_population
 
 RECORDS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), max_size=5), min_size=1, max_size=6)
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.bounds.counts import certify_counts, noise_quantile
 from privpac.data import Floats, Grid, Integers, UserData
 from privpac.distributions import ClippedHistogram, CoarseToFineMean, CoverLearner, Gaussian, HypothesisSelector
-from privpac.distributions.coarse_accuracy import _holds, _splits, certify_mean
+from privpac.distributions.gaussian import _holds, _splits, certify_mean
+from privpac.distributions.histogram import certify_counts, noise_quantile
 from privpac.distributions.selection.accuracy import ClipPlan, KnownPairs
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
-from privpac.planning.targets.family_targets import FAMILY_TARGETS, family_target
+from privpac.planning.families import FAMILY_TARGETS, family_target
 from privpac.testing import SeededRng, insecure_randomness
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -8,15 +8,14 @@ from fractions import Fraction
 
 import pytest
 
-from privpac.concepts import Thresholds
 from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.planning import plan
-from privpac.planning.inversion import _COARSE, _FINE, _RANGES, _rounded
-from privpac.planning.plans import InversePlan, invert
-from privpac.planning.questions import least_alpha, least_epsilon
-from privpac.planning.targets.rule_targets import RuleTarget
+from privpac.planning.plans import _COARSE, _FINE, _RANGES, InversePlan, _rounded, invert
+from privpac.planning.query import least_alpha, least_epsilon
+from privpac.planning.rules import RuleTarget
+from privpac.rules import Thresholds
 
 CUTS = Thresholds(Integers(0, 1000))
 

@@ -20,20 +20,19 @@ from typing import Any
 import pytest
 
 import privpac as pp
-from privpac.concepts import PathTree, PrefixTree, Stumps, Thresholds
-from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.targets.agreement_targets import agreement_target
-from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.further_rules import further_methods
-from privpac.planning.targets.median_targets import median_target
-from privpac.planning.targets.rule_targets import RuleTarget, rule_target
-from privpac.planning.targets.service_targets import service_target
-from privpac.planning.targets.small_tree_targets import small_tree_target
-from privpac.planning.targets.target import PlannedMethod, Target, read_goal
-from privpac.planning.targets.tree_targets import tree_target
+from privpac.planning.agreements import agreement_target
+from privpac.planning.families import family_target
+from privpac.planning.hierarchies import tree_target
+from privpac.planning.medians import median_target
+from privpac.planning.rules import RuleTarget, further_methods, rule_target
+from privpac.planning.services import service_target
+from privpac.planning.small_trees import small_tree_target
+from privpac.planning.target import PlannedMethod, Target, read_goal
+from privpac.rules import PathTree, PrefixTree, Stumps, Thresholds
+from privpac.rules.hierarchies.nodes import TreeNodes
+from privpac.rules.small_trees import SmallTrees
 
 CUTS = Thresholds(Integers(0, 1440))
 TREES = SmallTrees({f"x{j}": Integers(0, 15) for j in range(4)})

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from privpac.bounds import certify_reduction, plan_threshold_search, selection_error
-from privpac.concepts import Intervals, Thresholds
-from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.law import BOTTOM
 from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.median_targets import MedianTarget, median_target
-from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.families import family_target
+from privpac.planning.medians import MedianTarget, median_target
+from privpac.planning.rules import rule_target
+from privpac.rules import Intervals, Thresholds
+from privpac.rules.statistics import DEFAULT_LEVELS
 
 
 def numbers(target: Any, m: int = 1) -> dict[str, Any]:

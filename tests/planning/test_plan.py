@@ -11,9 +11,9 @@ import pytest
 
 import privpac as pp
 from privpac.bounds import certify_regret_agnostic
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
 from privpac.errors import ParameterError
 from privpac.planning import Plan, plan
+from privpac.rules.statistics import DEFAULT_LEVELS, ClipRule
 
 CLASS = pp.Thresholds(pp.Integers(0, 1023))
 
@@ -128,7 +128,7 @@ def test_plan_reads_well_and_survives_json(default: Plan) -> None:
 
 
 def test_every_class_by_name_has_a_realizable_plan() -> None:
-    from privpac.concepts.named import RULES, rule_class
+    from privpac.rules.named import RULES, rule_class
 
     yes_no = {"a": pp.Integers(0, 1), "b": pp.Categories(["no", "yes"], ordered=True)}
     for name in set(RULES) - {"card"}:  # a card is measured, not certified

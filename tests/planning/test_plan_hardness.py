@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.concepts import FiniteClass, Halfspaces, Rectangles
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.dimensions import littlestone_dimension, vc_dimension
-from privpac.concepts.lists import DecisionLists
-from privpac.concepts.named import RULES, rule_class
 from privpac.errors import ParameterError
-from privpac.planning.targets.hardness import lower_agnostic, mistake_depth, shattered
+from privpac.planning.rule_goals import lower_agnostic, mistake_depth, shattered
+from privpac.rules import FiniteClass, Halfspaces, Rectangles
+from privpac.rules.base import ConceptClass
+from privpac.rules.decision_lists import DecisionLists
+from privpac.rules.dimensions import littlestone_dimension, vc_dimension
+from privpac.rules.named import RULES, rule_class
 
 BITS = {f"c{i}": pp.Integers(0, 1) for i in range(3)}
 

@@ -12,18 +12,22 @@ import pytest
 
 import privpac as pp
 from privpac.bounds import lower_littlestone, plan_realizable, plan_tree
-from privpac.concepts import PathTree
-from privpac.concepts.named import RULES, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
-from privpac.learners.registry import METHODS
-from privpac.learners.selection.regret import RegretSelection
+from privpac.methods.registry import METHODS
+from privpac.methods.regret import RegretSelection
 from privpac.planning import Plan, choose_method, plan
-from privpac.planning.comparison.declared_people import declared_population
-from privpac.planning.comparison.population import generated_population, public_population, sampled_population
-from privpac.planning.models.prediction import predicted_users
-from privpac.planning.tables import NAMES, meanings
-from privpac.planning.targets.rule_recommendation import CLEARLY
+from privpac.planning.plans import NAMES, meanings
+from privpac.planning.populations import (
+    declared_population,
+    generated_population,
+    public_population,
+    sampled_population,
+)
+from privpac.planning.rules import CLEARLY
+from privpac.planning.simulation import predicted_users
+from privpac.rules import PathTree
+from privpac.rules.named import RULES, rule_class
 
 CUTS = pp.Thresholds(pp.Integers(0, 99), "x")
 
@@ -91,7 +95,7 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("simulated")
 
-    monkeypatch.setattr("privpac.planning.comparison.population.Population.draw", fail)
+    monkeypatch.setattr("privpac.planning.populations.Population.draw", fail)
     found = plan(CUTS, epsilon=1, records_per_user=3)
     assert found.row("regret selection").n_users[0] > 0
     assert set(found.cost_per_record) == {row.method for row in found.rows if row.kind == "certified"}

@@ -18,28 +18,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.agreement.plurality import CLEAR
-from privpac.concepts import AddressTree, PathTree, PrefixTree, StarTree, Thresholds
+from privpac.bisection import least_about
 from privpac.data import Integers, UserData
-from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM
-from privpac.learners import TreeLearner
-from privpac.learners.tree.law import NamedParts
-from privpac.least import least_about
 from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.planning.models import cover_models, protocol_models
-from privpac.planning.models.median_models import median_simulations
-from privpac.planning.models.protocol_models import local_winner, protocol_simulations, shuffle_winner
-from privpac.planning.models.tree_models import TreeSimulation
-from privpac.planning.targets.agreement_targets import agreement_target
-from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.median_targets import median_target
-from privpac.planning.targets.tree_targets import tree_target
+from privpac.methods import TreeLearner
+from privpac.methods.agreement.plurality import CLEAR
+from privpac.methods.hierarchy.tree_learner import NamedParts
+from privpac.papers.few_examples_per_user.cover_learner import CoverLearner
+from privpac.planning import agreements as protocol_models
+from privpac.planning import families as cover_models
+from privpac.planning.agreements import agreement_target, local_winner, protocol_simulations, shuffle_winner
+from privpac.planning.families import family_target
+from privpac.planning.hierarchies import TreeSimulation, tree_target
+from privpac.planning.medians import median_simulations, median_target
 from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
+from privpac.rules import AddressTree, PathTree, PrefixTree, StarTree, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
 CUTS = Thresholds(Integers(0, 99), "x")

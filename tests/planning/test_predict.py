@@ -15,18 +15,16 @@ from hypothesis import strategies as st
 import privpac as pp
 from privpac.errors import ParameterError
 from privpac.law import Law
-from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, UserAgnosticLearner
-from privpac.planning.comparison import population as populations
-from privpac.planning.comparison.declared_people import declared_population
-from privpac.planning.comparison.population import generated_population, public_population, sampled_population
-from privpac.planning.models.prediction import (
-    excess_on,
-    predict_excess,
-    predict_on,
-    predicted_users,
-    standard_population,
+from privpac.methods import PairwiseSelection, RealizableSelection, RegretSelection, UserAgnosticLearner
+from privpac.planning import populations as populations
+from privpac.planning.populations import (
+    declared_population,
+    generated_population,
+    mean_distance,
+    public_population,
+    sampled_population,
 )
-from privpac.planning.models.standard_models import mean_distance
+from privpac.planning.simulation import excess_on, predict_excess, predict_on, predicted_users, standard_population
 
 NOISE = Fraction(1, 5)
 YES_NO = {name: pp.Integers(0, 1) for name in "abc"}

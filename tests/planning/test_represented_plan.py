@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 import privpac as pp
-from privpac.auditing import drawn_rules
+from privpac.auditing import rule_laws as drawn_rules
 from privpac.auditing.claims import plan_claims
 from privpac.auditing.refutation import refute
 from privpac.errors import ParameterError
-from privpac.planning.targets.represented import represented_method
-from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.rules import represented_method, rule_target
 
 ROW = "surrogate selection"
 HUGE = pp.Points(pp.Integers(0, 2**60), "code")

@@ -16,16 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.auditing import drawn_rules
+from privpac.auditing import rule_laws as drawn_rules
 from privpac.auditing.claims import plan_claims
 from privpac.auditing.refutation import refute
 from privpac.bounds import ServiceTask, certify_service, most_dissent, most_wrong_answers, voters_apart
-from privpac.bounds.lower.agnostic import lower_testing
 from privpac.errors import AccuracyWarning, ParameterError
-from privpac.planning.models.service_models import answers
-from privpac.planning.models.standard_models import standard_population
-from privpac.planning.service import plan_service
-from privpac.planning.targets.service_targets import service_target
+from privpac.planning.lower_bounds import lower_testing
+from privpac.planning.populations import standard_population
+from privpac.planning.services import answers, plan_service, service_target
 
 CUTS = pp.Thresholds(pp.Integers(0, 63))
 

@@ -10,9 +10,9 @@ import pytest
 import privpac as pp
 from privpac.data import Integers
 from privpac.errors import ParameterError
-from privpac.learners.base import Bound
-from privpac.learners.wide.small_tree import SmallTreeLearner
-from privpac.planning.models.small_tree_models import LeafGains, TreeModel, _codes, mean_gain
+from privpac.methods.base import Bound
+from privpac.methods.small_tree import SmallTreeLearner
+from privpac.planning.small_trees import LeafGains, TreeModel, _codes, mean_gain
 from privpac.testing import SeededRng, insecure_randomness
 
 TREES = pp.SmallTrees({f"x{j}": Integers(0, 15) for j in range(10)})

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.concepts.statistics import DEFAULT_LEVELS
-from privpac.research import NoisyMin
+from privpac.papers.studies import NoisyMin
+from privpac.rules.statistics import DEFAULT_LEVELS
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CUTS = pp.Thresholds(pp.Integers(0, 4), "x")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.races.words import rate
 from privpac.data import Integers, UserData
+from privpac.device.correlated_sampling import rate
 from privpac.protocols import CentralProtocol, CoordinatorKey, Device, LocalProtocol, ShuffleProtocol
 from privpac.protocols.protocol import Protocol
 

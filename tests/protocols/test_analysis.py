@@ -17,7 +17,7 @@ from privpac.protocols import ShuffleProtocol, Shuffler, analyze_central, analyz
 from privpac.protocols.client import Client
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
-from privpac.released import NoRelease, Released
+from privpac.result import NoRelease, Released
 from privpac.testing import SeededRng, insecure_randomness
 
 LOCAL, SHUFFLE, CENTRAL = (run(model).manifest for model in ("local", "shuffle", "central"))

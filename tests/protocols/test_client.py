@@ -139,7 +139,7 @@ def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_pa
     # numpy looks whether its own optional accelerators are there; nothing else may come along.
     assert not {name for name in strangers if not name.startswith(("_", "numpy"))}
     rooms = {name.split(".")[1] for name in loaded if name.startswith("privpac.")}
-    assert rooms <= {"errors", "lazy", "rng", "agreement", "protocols", "released_write"}
+    assert rooms <= {"errors", "lazy", "rng", "device", "protocols", "files"}
     assert not {f"privpac.protocols.{heavy}" for heavy in ("protocol", "analyzer", "calibrate", "domains")} & loaded
     made = run("shuffle").manifest
     assert all(parse(made.run, message, SHUFFLE) for message in unbundle((tmp_path / "out.bin").read_bytes()))

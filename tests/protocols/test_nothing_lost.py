@@ -19,18 +19,10 @@ from runs import store as new_store
 
 from privpac.errors import ManifestError, ParameterError
 from privpac.protocols import AnalyzerKey, Client, Manifest
-from privpac.protocols.bundle import bundle
 from privpac.protocols.collect import Collector
-from privpac.protocols.files import (
-    fault_of,
-    pack_folder,
-    read_folder,
-    read_shuffled,
-    unpack_folder,
-    write_shuffled,
-)
+from privpac.protocols.files import fault_of, pack_folder, read_folder, read_shuffled, unpack_folder, write_shuffled
 from privpac.protocols.submit import fetch, submit
-from privpac.protocols.wire import pack_report
+from privpac.protocols.wire import bundle, pack_report
 
 KEY = AnalyzerKey(bytes(range(32)))
 RECORDS = [{"age": age, "ill": int(age >= CUT)} for age in range(100)]

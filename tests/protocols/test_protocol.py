@@ -15,17 +15,17 @@ import pytest
 from runs import AGES, error_of, people, run
 from scipy.stats import nbinom
 
-from privpac.agreement.races.words import rate
-from privpac.agreement.tasks import KINDS
-from privpac.bounds.agreement.plurality import users_local, users_shuffle
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData
+from privpac.device.correlated_sampling import rate
+from privpac.device.tasks import KINDS
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, PrivpacError, TooLargeError
+from privpac.methods.agreement.plurality import users_local, users_shuffle
 from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol
 from privpac.protocols.client import Client
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.wire import LOCAL as LOCAL_KIND
 from privpac.protocols.wire import pack_report, pack_shuffled, parse
-from privpac.released import Released
+from privpac.result import Released
 from privpac.testing import SeededRng, insecure_randomness
 
 # Promises

@@ -16,15 +16,7 @@ from hypothesis import strategies as st
 from runs import CUT, SEED, run
 
 from privpac.errors import ManifestError, ParameterError
-from privpac.protocols import (
-    AnalyzerKey,
-    Client,
-    Manifest,
-    Shuffler,
-    analyze_central,
-    analyze_local,
-    analyze_shuffled,
-)
+from privpac.protocols import AnalyzerKey, Client, Manifest, Shuffler, analyze_central, analyze_local, analyze_shuffled
 from privpac.protocols.seal import OVERHEAD, seal
 from privpac.protocols.wire import parse
 

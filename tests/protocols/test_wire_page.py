@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.agreement.tasks import Task
+from privpac.device.tasks import Task
 
 Rounding = Callable[[Fraction], int]
 

@@ -12,19 +12,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privpac.agreement.canonical import CanonicalWeights, PackedLists, canonical_list
-from privpac.agreement.races.words import rate
-from privpac.agreement.rules import LinearRule
-from privpac.agreement.tasks import Task
 from privpac.data import Categories, Dates, Floats, Grid, Integers
+from privpac.device.canonical import CanonicalWeights, PackedLists, canonical_list
+from privpac.device.correlated_sampling import rate
+from privpac.device.rules import LinearRule
+from privpac.device.tasks import Task
 from privpac.protocols import AnalyzerKey, CentralProtocol, Client, CoordinatorKey, LocalProtocol, ShuffleProtocol
 from privpac.protocols import fingerprint as fingerprint_of
-from privpac.protocols.bundle import bundle
 from privpac.protocols.domains import column_of
 from privpac.protocols.files import write_shuffled
 from privpac.protocols.promises import told
 from privpac.protocols.seal import seal
-from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
+from privpac.protocols.wire import bundle, pack_item, pack_report, pack_shuffled
 from privpac.testing import WordRng, insecure_randomness
 
 PLACE = Path(__file__).parents[2] / "docs" / "wire-vectors.json"

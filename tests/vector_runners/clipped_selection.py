@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.finite import FiniteClass
-from privpac.concepts.profile import Profile
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.exact import Ball
 from privpac.law import Law
-from privpac.learners.base import profile_of
-from privpac.learners.cap import CapSelection
-from privpac.learners.pairwise.learner import PairwiseSelection
-from privpac.learners.selection.realizable import RealizableSelection
+from privpac.methods.base import profile_of
+from privpac.methods.cap import CapSelection
+from privpac.methods.realizable import RealizableSelection
+from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
+from privpac.rules.cuts import Thresholds
+from privpac.rules.enumerated import FiniteClass
+from privpac.rules.profile import Profile
 
 from . import agrees
 

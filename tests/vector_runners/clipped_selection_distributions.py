@@ -11,15 +11,14 @@ from scipy import stats
 
 from privpac.data import Domain, Grid, Integers, UserData
 from privpac.distributions.cells import CodeCells
-from privpac.distributions.coarse import Quantities, cell_law, cell_scores, fine_sum
-from privpac.distributions.covers.base import DiscreteCover, round_to_cover
-from privpac.distributions.covers.gaussian import LocationCover
+from privpac.distributions.gaussian import Quantities, cell_law, cell_scores, fine_sum
 from privpac.distributions.histogram import clipped_deviations, deviation_scales
 from privpac.distributions.selection.comparison import scheffe_probability
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.guarantee import Neighbours
 from privpac.law import Law
 from privpac.mechanisms import ExponentialMechanism, Laplace
+from privpac.papers.few_examples_per_user.covers import DiscreteCover, LocationCover, round_to_cover
 
 __all__ = ["RUNNERS"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from privpac.exact import Ball
 from privpac.law import BOTTOM
 from privpac.mechanisms import ChoosingMechanism, Laplace, RandomizedResponse, TruncatedLaplace
-from privpac.research import NoisyMin
+from privpac.papers.studies import NoisyMin
 
 __all__ = ["run_choosing_two_stage", "run_clamped_laplace", "run_krr", "run_permute_and_flip", "run_tdlap"]
 

@@ -24,11 +24,11 @@ from privpac.bounds import (
 )
 from privpac.errors import InfeasibleError
 from privpac.law import BOTTOM, Law
-from privpac.learners import choose_transform
-from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
-from privpac.learners.transform.deletion_search import RetainedLaws, deletion_law
-from privpac.learners.transform.means import friendly_sensitivity, friends
 from privpac.mechanisms import ReleaseTest, TruncatedLaplace, pass_curve, smallest_K
+from privpac.methods import choose_transform
+from privpac.methods.means import friendly_sensitivity, friends
+from privpac.methods.trimmed import distance_of, spreads, trimmed_sums
+from privpac.papers.few_examples_per_user.deletion import RetainedLaws, deletion_law
 
 __all__ = ["RUNNERS"]
 

@@ -11,19 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.littlestone.dimension import Rows
-from privpac.agreement.littlestone.lists import race_lists
-from privpac.agreement.littlestone.reduction import Reduction
-from privpac.agreement.littlestone.reduction_list import ReductionList
-from privpac.agreement.littlestone.reduction_plan import accuracy_order, cutoffs, depths, error_levels, list_bound
-from privpac.agreement.queries.decision_lists import KDecisionList, conjunction_tests, count_tests
-from privpac.agreement.queries.ellipsoid import SQEllipsoid, plan_ellipsoid
-from privpac.agreement.queries.ellipsoid_moves import Ellipsoid, constants, normalise
-from privpac.agreement.queries.rounding import RoundedAnswers
-from privpac.agreement.races.words import derive
-from privpac.agreement.records import Records, distinct
-from privpac.agreement.separator import RoundedSeparator
-from privpac.research import stable_hypothesis
+from privpac.device.correlated_sampling import derive
+from privpac.device.decision_lists import KDecisionList, conjunction_tests, count_tests
+from privpac.device.ellipsoid import Ellipsoid, SQEllipsoid, constants, normalise, plan_ellipsoid
+from privpac.device.littlestone import (
+    Reduction,
+    ReductionList,
+    Rows,
+    accuracy_order,
+    cutoffs,
+    depths,
+    error_levels,
+    list_bound,
+    race_lists,
+)
+from privpac.device.records import Records, distinct
+from privpac.device.separator import RoundedSeparator
+from privpac.device.statistical_queries import RoundedAnswers
+from privpac.papers.studies import stable_hypothesis
 
 __all__ = ["RUNNERS"]
 

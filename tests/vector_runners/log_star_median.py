@@ -8,11 +8,18 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from privpac.bounds.median import walk_failure
+from privpac.distributions.quantiles.ranks import walk_failure
 from privpac.law import BOTTOM
-from privpac.mechanisms.hidden_walk import Level, active_steps, delta1, kept_law, step, walk
-from privpac.mechanisms.interior_point import plan_interior_point
-from privpac.mechanisms.walk_reduction import WalkReduction
+from privpac.mechanisms.interior_point import (
+    Level,
+    WalkReduction,
+    active_steps,
+    delta1,
+    kept_law,
+    plan_interior_point,
+    step,
+    walk,
+)
 
 __all__ = ["RUNNERS"]
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.points import Points
-from privpac.concepts.represent.hashed_points import HashedPointSet
-from privpac.concepts.statistics import Exceeds
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import Ball, Law
-from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.agnostic.median import PrivateMedian
-from privpac.learners.agnostic.minimum_error import MinimumError, PrivateCompare
-from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.papers.pure_agnostic.hashed_points import HashedPointSet
+from privpac.papers.pure_agnostic.median_cut import PrivateMedian
+from privpac.papers.pure_agnostic.minimum_error import MinimumError, PrivateCompare
+from privpac.papers.pure_agnostic.search import ThresholdSearch
+from privpac.rules.cuts import Thresholds
+from privpac.rules.points import Points
+from privpac.rules.statistics import Exceeds
 
 from . import agrees
 

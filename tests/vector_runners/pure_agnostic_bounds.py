@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from privpac.bisection import least
 from privpac.bounds import (
     boosting_size,
     cross,
@@ -27,9 +28,8 @@ from privpac.bounds import (
     robust_gap,
     robust_t,
 )
-from privpac.bounds.certificate import Certificate
 from privpac.exact import rational
-from privpac.least import least
+from privpac.sample_size import Certificate
 
 from . import agrees
 

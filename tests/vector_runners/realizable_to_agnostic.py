@@ -13,21 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.reduction.privacy import empirical_size, inner_budget, solve_b, theorem_a, theorem_b, theorem_c
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.finite import FiniteClass
-from privpac.concepts.intervals import Intervals
-from privpac.concepts.labellings.base import Labellings, Loss
-from privpac.concepts.labellings.intervals import range_labellings
-from privpac.concepts.points import Points
-from privpac.concepts.statistics import Statistic
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee
 from privpac.law import Law
-from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearner
+from privpac.methods.prediction.reduction_privacy import (
+    empirical_size,
+    inner_budget,
+    solve_b,
+    theorem_a,
+    theorem_b,
+    theorem_c,
+)
+from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction, EmpiricalLearner
+from privpac.rules.base import ConceptClass
+from privpac.rules.cuts import Thresholds
+from privpac.rules.enumerated import FiniteClass
+from privpac.rules.intervals import Intervals, range_labellings
+from privpac.rules.labellings import Labellings, Loss
+from privpac.rules.points import Points
+from privpac.rules.statistics import Statistic
+from privpac.rules.stumps import Stumps
 
 __all__ = ["RUNNERS"]
 

@@ -6,15 +6,15 @@ from fractions import Fraction
 from math import isclose
 from typing import Any
 
-from privpac.bounds.reduction.privacy import theorem_a
-from privpac.bounds.votes import transcript_epsilon, vote_gamma, vote_rho, wrong_answer
 from privpac.composition import zcdp_epsilon
-from privpac.concepts import Intervals, Points, Thresholds
-from privpac.concepts.base import ConceptClass
 from privpac.data import Integers, UserData
-from privpac.learners.prediction.session import vote_law
-from privpac.learners.prediction.voters import transcript_law
-from privpac.learners.reduction.relabel import Relabelling
+from privpac.methods.prediction.reduction_privacy import theorem_a
+from privpac.methods.prediction.relabel import Relabelling
+from privpac.methods.prediction.session import vote_law
+from privpac.methods.prediction.voters import transcript_law
+from privpac.methods.prediction.votes import transcript_epsilon, vote_gamma, vote_rho, wrong_answer
+from privpac.rules import Intervals, Points, Thresholds
+from privpac.rules.base import ConceptClass
 from vector_runners import agrees
 
 __all__ = ["RUNNERS"]

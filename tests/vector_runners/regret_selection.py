@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.finite import FiniteClass
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.exact import Ball
-from privpac.learners.base import profile_of
-from privpac.learners.selection.regret import COUNT_SHARE, RegretSelection
+from privpac.methods.base import profile_of
+from privpac.methods.regret import COUNT_SHARE, RegretSelection
+from privpac.rules.cuts import Thresholds
+from privpac.rules.enumerated import FiniteClass
 
 from . import agrees
 

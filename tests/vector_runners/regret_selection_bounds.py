@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.bounds import certify_regret_agnostic, certify_regret_bounded_noise, certify_regret_regular, regret_split
-from privpac.bounds.certificate import Certificate
-from privpac.concepts.statistics import ClipRule, root_clip
+from privpac.rules.statistics import ClipRule, root_clip
+from privpac.sample_size import Certificate
 
 __all__ = ["RUNNERS"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from privpac.bounds.small_trees import users_of_tree
-from privpac.concepts.small_trees import SmallTrees
 from privpac.data import Categories, Domain, Integers, UserData
 from privpac.exact import ball_of, precision
 from privpac.guarantee import Neighbours
-from privpac.learners.wide.small_tree import SmallTreeLearner
+from privpac.methods.small_tree import SmallTreeLearner, users_of_tree
+from privpac.rules.small_trees import SmallTrees
 from privpac.testing import WordRng, insecure_randomness
 
 from . import agrees

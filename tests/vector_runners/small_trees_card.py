@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from privpac.composition import zcdp_epsilon, zcdp_within
-from privpac.concepts.cards.codes import CodeShape, CodeTable, code_rows, code_table
 from privpac.guarantee import Neighbours
-from privpac.learners.wide.card_arithmetic import (
+from privpac.methods.scorecard import (
+    CardBudget,
     centre_clip,
     clip_size,
     norm_cap,
@@ -20,8 +20,7 @@ from privpac.learners.wide.card_arithmetic import (
     training_time,
     updated,
 )
-from privpac.learners.wide.card_budget import CardBudget
-from privpac.learners.wide.card_kernels import (
+from privpac.methods.scorecard_kernels import (
     DescentState,
     Packed,
     centre_sum,
@@ -32,6 +31,7 @@ from privpac.learners.wide.card_kernels import (
     norm_sum,
     norm_terms,
 )
+from privpac.rules.scorecards import CodeShape, CodeTable, code_rows, code_table
 
 __all__ = ["RUNNERS"]
 

@@ -11,33 +11,36 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.littlestone.dimension import Rows, Search
-from privpac.agreement.littlestone.lists import race_lists
-from privpac.agreement.queries.conjunctions import SQConjunctions
-from privpac.agreement.queries.decision_lists import SQDecisionLists
-from privpac.agreement.queries.rounding import RoundedAnswers, round_shared
-from privpac.agreement.races.dyadic import block_component, leaf_component, race_blocks, race_dyadic, race_scores
-from privpac.agreement.races.flat import race_indexed, race_named
-from privpac.agreement.races.words import (
+from privpac.device.correlated_sampling import (
+    block_component,
     clock,
     clock_array,
     derive,
     ilog2,
     ilog2_array,
     le64,
+    leaf_component,
+    race_blocks,
+    race_dyadic,
+    race_indexed,
+    race_named,
+    race_scores,
     word_indexed,
     word_named,
     words_indexed,
 )
-from privpac.agreement.records import Records, distinct
-from privpac.research import (
+from privpac.device.decision_lists import SQDecisionLists
+from privpac.device.littlestone import Rows, Search, race_lists
+from privpac.device.records import Records, distinct
+from privpac.device.statistical_queries import RoundedAnswers, SQConjunctions, round_shared
+from privpac.papers.studies import (
     race_disagreement,
     stream_disagreement,
     total_variation,
     tournament_blocks,
     tournament_lists,
 )
-from privpac.research.perceptron import SQPerceptron
+from privpac.papers.studies.perceptron import SQPerceptron
 
 __all__ = ["RUNNERS"]
 

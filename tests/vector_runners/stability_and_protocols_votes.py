@@ -6,7 +6,10 @@ from fractions import Fraction
 from math import isclose
 from typing import Any
 
-from privpac.bounds.agreement.plurality import (
+from privpac.law import BOTTOM, Law
+from privpac.mechanisms.randomized_response import keep_probability
+from privpac.mechanisms.votes import GapSelection, StableHistogram, gap_law, histogram_law, plurality_law, vote_decay
+from privpac.methods.agreement.plurality import (
     lower_agreement_packing,
     lower_agreement_representation,
     records_list,
@@ -16,9 +19,6 @@ from privpac.bounds.agreement.plurality import (
     users_plurality,
     users_shuffle,
 )
-from privpac.law import BOTTOM, Law
-from privpac.mechanisms.randomized_response import keep_probability
-from privpac.mechanisms.votes import GapSelection, StableHistogram, gap_law, histogram_law, plurality_law, vote_decay
 
 __all__ = ["RUNNERS"]
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.finite import FiniteClass
-from privpac.concepts.statistics import own_clip
-from privpac.concepts.thresholds import Thresholds
-from privpac.concepts.voices import Voices, own_luck
 from privpac.data import Integers, UserData
 from privpac.exact import Ball
 from privpac.law import Law
-from privpac.learners.base import profile_of
-from privpac.learners.selection.voices import TwoVoices
+from privpac.methods.base import profile_of
+from privpac.methods.hybrid import TwoVoices
+from privpac.rules.cuts import Thresholds
+from privpac.rules.enumerated import FiniteClass
+from privpac.rules.profile import Voices, own_luck
+from privpac.rules.statistics import own_clip
 
 from . import agrees
 

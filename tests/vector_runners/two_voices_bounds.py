@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from privpac.bounds.selection.voices import certify_voices_any, certify_voices_noise
+from privpac.methods.hybrid import certify_voices_any, certify_voices_noise
 
 __all__ = ["RUNNERS"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.trees.learner import TreeBudget, tree_failure
-from privpac.concepts.trees import VC1Tree
 from privpac.data import Integers, UserData
 from privpac.law import BOTTOM, Law
-from privpac.learners.tree.law import NamedParts, NodeChoice
+from privpac.methods.hierarchy.tree_learner import NamedParts, NodeChoice
+from privpac.methods.hierarchy.tree_sample_size import TreeBudget, tree_failure
+from privpac.rules.hierarchies import VC1Tree
 
 __all__ = ["RUNNERS"]
 

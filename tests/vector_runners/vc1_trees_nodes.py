@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.concepts.dimensions import littlestone_dimension, threshold_dimension, vc_dimension
-from privpac.concepts.trees import VC1Tree, part_node
 from privpac.data import UserData
 from privpac.errors import NotVC1Error
+from privpac.rules.dimensions import littlestone_dimension, threshold_dimension, vc_dimension
+from privpac.rules.hierarchies import VC1Tree, part_node
 
 __all__ = ["RUNNERS"]
 

@@ -3,7 +3,7 @@
 One entry of :data:`ROWS` for each kind of row: how to make a claim of its certificate, or a reason (a text) where these
 numbers cannot be afforded.  A row without an entry is an error: no certificate is left out silently.
 
->>> from privpac.planning.targets.family_targets import family_target
+>>> from privpac.planning.families import family_target
 >>> claims, left = plan_claims(family_target("histogram", epsilon=1, k=4), 2)
 >>> [claim.name for claim in claims], left
 (['averaged histogram', 'clipped histogram, one stage'], {})
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from privpac.auditing.drawn_rules import estimating_claim, reduction_claim, search_claim, service_claim, surrogate_claim
 from privpac.auditing.family_laws import (
     candidates_claim,
     histogram_claim,
@@ -25,12 +24,21 @@ from privpac.auditing.family_laws import (
     vocabulary_claim,
 )
 from privpac.auditing.refutation import Claim
-from privpac.auditing.rule_laws import LEARNERS, rule_claim
-from privpac.auditing.tree_laws import selection_claim, tree_claim
+from privpac.auditing.rule_laws import (
+    LEARNERS,
+    estimating_claim,
+    reduction_claim,
+    rule_claim,
+    search_claim,
+    selection_claim,
+    service_claim,
+    surrogate_claim,
+    tree_claim,
+)
 from privpac.auditing.vote_laws import agreement_claim, median_claim, quantile_claim, stability_claim
-from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.targets.target import PlannedMethod, Target
+from privpac.planning.target import PlannedMethod, Target
+from privpac.sample_size import Certificate
 
 __all__ = ["ROWS", "plan_claims"]
 

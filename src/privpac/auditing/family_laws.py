@@ -28,17 +28,25 @@ from numpy.typing import NDArray
 
 from privpac.auditing.refutation import Claim, Failure, Point
 from privpac.auditing.rule_laws import mean_failure
-from privpac.bounds.certificate import Certificate
 from privpac.data import Integers
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.guarantee import Neighbours
 from privpac.parameters import COUNT_LEVELS
-from privpac.planning.models.cover_models import Ready, counted_ready, normal_ready, selected_ready
-from privpac.planning.models.family_models import noise_of_sums, normal_run
-from privpac.planning.models.fixed_draws import fixed_draws
-from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget
-from privpac.planning.targets.target import PlannedMethod
-from privpac.planning.targets.vocabulary_targets import VocabularyTarget
+from privpac.planning.families import (
+    CountedTarget,
+    GaussianTarget,
+    Ready,
+    SelectionTarget,
+    VocabularyTarget,
+    counted_ready,
+    noise_of_sums,
+    normal_ready,
+    normal_run,
+    selected_ready,
+)
+from privpac.planning.simulation import fixed_draws
+from privpac.planning.target import PlannedMethod
+from privpac.sample_size import Certificate
 
 __all__ = [
     "candidates_claim",

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privpac.bounds.laws import binom
+from privpac.special import binom
 
 __all__ = ["FALSE_ALARM", "SamplerCheck", "compare_draws"]
 

@@ -22,30 +22,32 @@ import numpy as np
 from scipy.stats import binom, nbinom
 
 from privpac.auditing.refutation import Claim, Failure, Point
-from privpac.bounds.agreement.plurality import CLEAR, shuffle_edge
-from privpac.bounds.certificate import Certificate
 from privpac.data import Integers
 from privpac.distributions.quantiles import QuantileLearner
 from privpac.distributions.quantiles.ranks import Weighted
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
 from privpac.law import Law
-from privpac.law.base import Bottom
-from privpac.learners.agreement.learner import pure_selection
+from privpac.law.blocks import Bottom
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
-from privpac.planning.models.fixed_draws import fixed_draws
-from privpac.planning.models.median_models import median_point
-from privpac.planning.models.protocol_models import local_winner, shuffle_winner
-from privpac.planning.models.simulation import ModelRng
-from privpac.planning.targets.agreement_targets import AgreementTarget
-from privpac.planning.targets.agreement_users import shuffled_selection, width_of_reports
-from privpac.planning.targets.median_targets import MedianTarget
-from privpac.planning.targets.target import PlannedMethod
+from privpac.methods.agreement.agreement_learner import pure_selection
+from privpac.methods.agreement.plurality import CLEAR, shuffle_edge
+from privpac.planning.agreements import (
+    AgreementTarget,
+    local_winner,
+    shuffle_winner,
+    shuffled_selection,
+    width_of_reports,
+)
+from privpac.planning.medians import MedianTarget, median_point
+from privpac.planning.simulation import ModelRng, fixed_draws
+from privpac.planning.target import PlannedMethod
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.rng import Rng
+from privpac.sample_size import Certificate
 
 __all__ = ["agreement_claim", "median_claim", "quantile_claim", "stability_claim"]
 

@@ -16,14 +16,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from privpac.api import learner_for
-from privpac.api_audit import audit as audit_claim
+from privpac.api.audit import audit as audit_claim
+from privpac.api.learn import learner_for
 from privpac.auditing.report import Audit
 from privpac.cli.app import app, working
 from privpac.cli.options import Json, check_targets, features_of
-from privpac.concepts.named import RULES, rule_class
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
+from privpac.rules.named import RULES, rule_class
 
 __all__ = ["VIOLATED", "audit"]
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from privpac.bounds.rates.tables import TABLES, table
 from privpac.cli.app import app, working
 from privpac.cli.options import Json, NeighboursOption
 from privpac.errors import ParameterError
 from privpac.exact import dyadic_base, rational
-from privpac.mechanisms.certificate import smallest_K
+from privpac.mechanisms.release_test import smallest_K
+from privpac.papers.rates import TABLES, table
 from privpac.parameters import DEFAULT_BETA, read_epsilon
 
 __all__ = ["bounds"]

@@ -24,7 +24,7 @@ from privpac.cli.options import (
     csv_options,
     features_of,
 )
-from privpac.learners.cap import DEFAULT_GRID, CapSelection
+from privpac.methods.cap import DEFAULT_GRID, CapSelection
 
 __all__ = ["cap"]
 

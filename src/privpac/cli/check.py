@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from privpac.api_check import check_declared
-from privpac.api_engines import choose_engine
+from privpac.api.check import check_declared
+from privpac.api.tables import choose_engine
 from privpac.cli.app import app, working
 from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.options import (

@@ -26,7 +26,7 @@ HOMES = {
     "methods": "methods",
     "plan": "plan",
     "predict": "predict",
-    "protocol": "protocol_commands.demo",
+    "protocol": "protocol",
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",

@@ -30,13 +30,13 @@ from privpac.cli.options import (
     csv_options,
     table_argument,
 )
-from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
 from privpac.planning.comparison import Population, generated_population, public_population
 from privpac.planning.comparison import compare as compare_methods
-from privpac.planning.comparison.contenders import STANDARD, all_contenders, named_contenders
+from privpac.planning.comparison.methods_compared import STANDARD, all_contenders, named_contenders
+from privpac.rules.named import default_rule, rule_class
 
 __all__ = ["compare"]
 

@@ -22,14 +22,14 @@ from typing import Any
 
 import typer
 
-from privpac.api import release_rule, warn_item_level
+from privpac.api.learn import release_rule, warn_item_level
 from privpac.cli.app import FAILED, NOTHING, errors, fail, silence, working
 from privpac.cli.options import open_ledger
 from privpac.data import UserData
 from privpac.errors import ParameterError, PrivpacError
+from privpac.files import write_durably
 from privpac.ledger import check_room
-from privpac.released import Released
-from privpac.released_write import write_durably
+from privpac.result import Released
 
 __all__ = ["check_recovery", "deliver", "released_from"]
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import load
-from privpac.api_distributions import FAMILIES, distribution_learner, release_distribution, selector_for
+from privpac.api.distributions import FAMILIES, distribution_learner, release_distribution, selector_for
+from privpac.api.learn import load
 from privpac.cli.app import app
 from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import deliver, released_from
@@ -40,7 +40,7 @@ from privpac.distributions.base import DistributionLearner
 from privpac.distributions.results import Distribution, HistogramDistribution
 from privpac.errors import ModelFileError, ParameterError
 from privpac.exact import rational
-from privpac.released import Released
+from privpac.result import Released
 
 __all__ = ["distribution", "select"]
 

@@ -21,7 +21,7 @@ from privpac.cli.options import (
     csv_options,
     table_argument,
 )
-from privpac.data.missing import MissingRule
+from privpac.data.domains import MissingRule
 from privpac.data.schema_file import OPEN, Schema, domain_value
 from privpac.data.suggest import chosen, suggest_domains
 from privpac.errors import ParameterError

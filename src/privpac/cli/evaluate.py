@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import release_rule, warn_item_level
-from privpac.api_engines import choose_engine, read_users
-from privpac.api_evaluation import choice_learner, least_error_learner
+from privpac.api.evaluation import choice_learner, least_error_learner
+from privpac.api.learn import release_rule, warn_item_level
+from privpac.api.tables import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
@@ -46,16 +46,16 @@ from privpac.cli.options import (
     wants_tree,
 )
 from privpac.cli.saved import saved_rule
-from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.named import RULES, default_rule
-from privpac.concepts.trees import VC1Tree
 from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.evaluation import Evaluation
 from privpac.evaluation.evaluator import Evaluator
-from privpac.learners.registry import named_class
 from privpac.ledger import check_room
-from privpac.released import Released
+from privpac.methods.registry import named_class
+from privpac.result import Released
+from privpac.rules.base import ConceptClass, Rule
+from privpac.rules.hierarchies import VC1Tree
+from privpac.rules.named import RULES, default_rule
 
 __all__ = ["choose", "evaluate", "least_error"]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import prepare, prepare_default, release_prepared
-from privpac.api_engines import choose_engine, read_users
+from privpac.api.learn import prepare, prepare_default, release_prepared
+from privpac.api.tables import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
@@ -47,15 +47,15 @@ from privpac.cli.options import (
     wants_tree,
     with_settings,
 )
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES
-from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
-from privpac.learners.registry import METHODS, named_class
-from privpac.learners.settings import read_settings
 from privpac.ledger import check_room
+from privpac.methods.registry import METHODS, named_class
+from privpac.methods.settings import read_settings
 from privpac.planning import Plan
-from privpac.released import Released
+from privpac.result import Released
+from privpac.rules.base import ConceptClass
+from privpac.rules.hierarchies import VC1Tree
+from privpac.rules.named import RULES
 
 __all__ = ["learn"]
 

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from privpac.cli.app import app
-from privpac.cli.help import Commands
+from privpac.cli.app import Commands, app
 from privpac.cli.options import Json, open_ledger
 from privpac.exact import shown
 from privpac.guarantee import Guarantee

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from privpac.api_methods import list_methods as table_of_methods
+from privpac.api.methods import list_methods as table_of_methods
 from privpac.cli.app import app
 from privpac.cli.options import Json, features_of
-from privpac.learners.registry import named_class
+from privpac.methods.registry import named_class
 
 __all__ = ["methods"]
 

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.concepts.named import RULES
-from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain, Texts, parse_feature
 from privpac.data.readers import CsvFormat, expand
 from privpac.errors import ParameterError
 from privpac.lazy import need
-from privpac.learners.settings import flag
 from privpac.ledger import BudgetLedger
+from privpac.methods.settings import flag
+from privpac.rules.hierarchies import VC1Tree, parse_tree
+from privpac.rules.named import RULES
 
 __all__ = [
     "TREE_RULES",

@@ -28,16 +28,53 @@ from privpac.cli.options import (
     csv_options,
     wants_tree,
 )
-from privpac.cli.plan_evaluation import show_plan
-from privpac.concepts.named import RULES, rule_class
-from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
+from privpac.evaluation.plan import plan_evaluation
+from privpac.exact import rational
 from privpac.parameters import DEFAULT_BETA
 from privpac.planning import plan as ask
-from privpac.planning.questions import FAMILIES
+from privpac.planning.query import FAMILIES
+from privpac.rules.hierarchies import parse_tree
+from privpac.rules.named import RULES, rule_class
 
-__all__ = ["plan"]
+__all__ = [
+    "plan",
+    "show_plan",
+]
+
+
+# ``privpac plan evaluation``: how wide will the interval be, or how many people does a width take?
+
+
+def show_plan(
+    epsilon: str | None, users: int | None, width: str | None, beta: str, error: str | None, neighbours: str, json: bool
+) -> None:
+    """The half-width of the error's intervals with ``users`` people, or the least number of people for ``width``."""
+    if epsilon is None or (users is None) == (width is None):
+        raise ParameterError(
+            "a plan of an evaluation needs --epsilon, and --people (how wide?) or --alpha (the half-width: how many?)"
+        )
+    planned = plan_evaluation(
+        users,
+        epsilon=epsilon,
+        half_width=width,
+        error="0.1" if error is None else error,
+        confidence=1 - rational(beta, "beta", above=0, below=1),
+        neighbours=neighbours or "add-remove",
+    )
+    if not json:
+        typer.echo(str(planned))
+        return
+    body: dict[str, Any] = {
+        "n_users": planned.n_users,
+        "these": planned.these,
+        "like": planned.like,
+        "cells": planned.cells,
+    }
+    body |= {name: str(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
+    typer.echo(json_format.dumps(body, indent=2))
+
 
 SHAPE, PREDICTIONS = "Distributions", "Predictions"
 
@@ -305,7 +342,7 @@ def _singular(rule: str) -> str:
 
 
 def _check_shape(family: str, given: dict[str, Any]) -> None:
-    from privpac.planning.targets.family_targets import shape_of_family
+    from privpac.planning.families import shape_of_family
 
     taken = shape_of_family(family)
     strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api_quantiles import METHODS, quantile_learner
+from privpac.api.quantiles import METHODS, quantile_learner
 from privpac.cli.app import app
 from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import deliver, released_from
@@ -29,7 +29,7 @@ from privpac.cli.options import (
     check_targets,
     csv_options,
 )
-from privpac.distributions.quantiles.learner import WEIGHTS
+from privpac.distributions.quantiles.quantile_learner import WEIGHTS
 
 __all__ = ["quantile"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from privpac.api import load
-from privpac.concepts.base import Rule
+from privpac.api.learn import load
 from privpac.errors import ModelFileError, NoReleaseError
+from privpac.rules.base import Rule
 
 __all__ = ["saved_rule"]
 

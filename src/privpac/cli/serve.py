@@ -15,10 +15,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from privpac.cli.app import FAILED, app, fail, working
+from privpac.cli.app import FAILED, Commands, app, fail, working
 from privpac.cli.declared import FurtherSchema, table_facts
 from privpac.cli.deliver import check_recovery
-from privpac.cli.help import Commands
 from privpac.cli.options import (
     METHOD,
     Epsilon,
@@ -42,14 +41,14 @@ from privpac.cli.options import (
     open_ledger,
     table_argument,
 )
-from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, one_of
 from privpac.lazy import need
 from privpac.ledger import check_room
 from privpac.parameters import DEFAULT_BETA
-from privpac.planning.service import plan_service
+from privpac.planning.services import plan_service
+from privpac.rules.named import default_rule, rule_class
 
 __all__ = ["serve"]
 

@@ -10,7 +10,7 @@ import typer
 from privpac.cli.app import app
 from privpac.cli.options import Epsilon, Json, NeighboursOption
 from privpac.guarantee import Guarantee, Unit
-from privpac.learners.transform.item_level import WAYS, ItemAlgorithm
+from privpac.methods.user_level import WAYS, ItemAlgorithm
 
 __all__ = ["user_level"]
 

@@ -5,12 +5,10 @@ between a dataset, wherever it lives, and a learner.
 """
 
 from privpac.data.declare import parse_domain, parse_feature
-from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
-from privpac.data.missing import Missing
+from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers, Missing, Texts
 from privpac.data.schema import OnInvalid
 from privpac.data.schema_file import Schema
 from privpac.data.suggest import suggest_domains
-from privpac.data.texts import Texts
 from privpac.data.users import Kernel, UserData, Users
 
 __all__ = [

@@ -19,12 +19,11 @@ import numpy as np
 import polars as pl
 from attrs import evolve, frozen
 
-from privpac.data.domains import Domain
+from privpac.data.domains import Domain, Texts, in_one_line
 from privpac.data.schema import OF_IDS, Fault, Tally, Verdict
-from privpac.data.texts import Texts, in_one_line
+from privpac.display import Shown
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
-from privpac.released_shown import Shown
 
 if TYPE_CHECKING:
     from privpac.data.users import UserData

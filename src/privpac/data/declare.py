@@ -24,9 +24,7 @@ from __future__ import annotations
 import json
 import re
 
-from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
-from privpac.data.missing import Missing
-from privpac.data.texts import Texts
+from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers, Missing, Texts
 from privpac.errors import ParameterError
 
 __all__ = ["categories_text", "domain_text", "parse_domain", "parse_feature"]

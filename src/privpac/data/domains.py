@@ -10,29 +10,47 @@ back in the user's units; for every domain ``value(encode(v)) == v``.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import numpy as np
 import polars as pl
 from attrs import field, frozen
 
-from privpac.data.columns import column, days, holds_text, text
+from privpac.data.columns import column, days, holds_text, named_texts, text
 from privpac.data.encode import Ladder, by_distinct_text, covers, on_floats, on_ladder
+from privpac.data.grouping import dictionary
 from privpac.data.objects import DATED, MOMENTS, NAMED, NUMBERS, OBJECTS, Kind, by_kind
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, accept, wrong_type
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, SchemaError
 from privpac.exact import Rational, rational
 from privpac.guarantee import one_of, positive_int
 from privpac.parameters import bounds, named, whole
 
-__all__ = ["Categories", "Dates", "Domain", "Floats", "Grid", "Integers"]
+__all__ = [
+    "Categories",
+    "Dates",
+    "Domain",
+    "Floats",
+    "Grid",
+    "Integers",
+    "Missing",
+    "MissingRule",
+    "Texts",
+    "in_one_line",
+    "invalid_words",
+    "own_code",
+    "read_column",
+    "values_of",
+]
+
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _WORDS = bounds(minimum=-(1 << 63), maximum=(1 << 64) - 1)
@@ -467,3 +485,241 @@ class Categories(Domain):
 
 def _texts(values: tuple[Category, ...]) -> list[str]:
     return [str(v).lower() if isinstance(v, bool) else str(v) for v in values]
+
+
+# An open vocabulary: any text, nothing declared.
+#
+# A column bound to :class:`Texts` is dictionary-encoded.  Its codes index a *vocabulary*, the distinct texts of the
+# data set, which the data set keeps to itself: which texts occur is as private as the records.  So the codes mean
+# nothing outside their data set, the domain has no size and no order, and ``value`` and ``text`` refuse.  Classes that
+# count their rules need a declared domain (``Categories``); trees of VC dimension 1 do not, and are what this domain is
+# for.
+#
+# Values are compared as texts: ``7`` is ``"7"``, whole floats are integers, booleans are ``true`` and ``false``.  The
+# empty text is a text; a missing value is missing.
+
+
+@dataclass(frozen=True)
+class Texts(Domain):
+    """Every text; nothing to declare, no size.
+
+    >>> Texts().describe(), Texts() == Texts()
+    ('any text', True)
+    """
+
+    kind: ClassVar[str] = "texts"
+
+    @property
+    def size(self) -> int:
+        self._open("has no size")
+
+    def describe(self) -> str:
+        return "any text"
+
+    def value(self, code: int) -> NoReturn:
+        self._open("keeps its values inside the data set")
+
+    def value_range(self) -> NoReturn:
+        self._open("has no first and last value")
+
+    def encode(
+        self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
+    ) -> tuple[Words, Bools]:
+        self._open("has codes inside one data set only")
+
+    def _open(self, what: str) -> NoReturn:
+        raise ParameterError(
+            f"an open vocabulary {what}; declare Categories([...]), or use a class of trees such as StarTree"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        return self.dictionary(series, name)[0]
+
+    read_typed = read
+
+    def dictionary(self, series: pl.Series, name: str) -> tuple[Encoded, pl.Series]:
+        """Codes with their verdicts, and the vocabulary they index."""
+        shown, verdicts = named_texts(series, name)
+        rows, vocabulary = dictionary(shown)
+        return Encoded(np.maximum(rows, 0).astype(np.uint64), verdicts), vocabulary
+
+
+def read_column(domain: Domain, series: pl.Series, name: str) -> tuple[Encoded, pl.Series | None]:
+    """Codes with their verdicts, and the vocabulary if the domain is open.
+
+    The one door to the loops that index memory by codes, and the last look at what passes.
+    """
+    found, vocabulary = (
+        domain.dictionary(series, name) if isinstance(domain, Texts) else (domain.read(series, name), None)
+    )
+    size = domain.size if vocabulary is None else max(1, len(vocabulary))
+    if len(found.codes) != len(series) or (size < 1 << 64 and len(series) and int(found.codes.max()) >= size):
+        raise SchemaError(f"column {name!r} cannot be read as {domain.describe()}") from None
+    return found, vocabulary
+
+
+def in_one_line(text: str) -> str:
+    """A text of the data as a result shows it: people wrote it, so it may command a terminal or forge a line.
+
+    >>> in_one_line("green tea"), in_one_line("tea\\nbudget left: 100")
+    ('green tea', '"tea\\\\nbudget left: 100"')
+    """
+    return text if text and text.isprintable() else json.dumps(text)
+
+
+# What a column does with missing values, declared with its domain.
+#
+# ``Missing(Integers(0, 120), "own")`` gives missing values a code of their own after all others: small trees and points
+# cards read it as one more answer, "is missing".  ``"drop"`` leaves such records out whatever ``on_invalid`` says,
+# ``"raise"`` is what every domain does without a rule: ``on_invalid`` decides, and its default raises.  Nothing is ever
+# filled in: a value made up from other people's would carry their data into everybody's record.
+
+
+MissingRule = Literal["own", "drop", "raise"]
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Missing(Domain):
+    """A domain with a rule for missing values.
+
+    >>> from privpac.data.domains import Integers
+    >>> age = Missing(Integers(0, 120), "own")
+    >>> age.size, age.encode([3, None])[0].tolist(), age.text(121)
+    (122, [3, 121], 'missing')
+    """
+
+    inner: Domain
+    rule: MissingRule = "own"
+    kind: ClassVar[str] = "missing"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.inner, (Missing, Texts)) or not isinstance(self.inner, Domain):
+            raise TypeError(
+                f"a rule for missing values goes with a domain such as Integers(0, 100), got "
+                f"{type(self.inner).__name__}"
+            )
+        if self.rule not in get_args(MissingRule):
+            raise ParameterError(f"missing must be 'own', 'drop' or 'raise', got {self.rule!r}")
+        if self.rule == "own" and self.inner.size >= 1 << 64 and not isinstance(self.inner, Floats):
+            raise ParameterError("a domain of 2^64 values has no code left for missing ones; declare a smaller one")
+
+    @property
+    def size(self) -> int:
+        return self.inner.size if self.code is None else max(self.inner.size, self.code + 1)
+
+    @property
+    def code(self) -> int | None:
+        """The code of a missing value, None unless it has its own; among floats a pattern that no value has."""
+        if self.rule != "own":
+            return None
+        return (1 << 64) - 1 if isinstance(self.inner, Floats) else self.inner.size
+
+    @property
+    def ordered(self) -> bool:  # type: ignore[override]
+        return self.inner.ordered
+
+    def describe(self) -> str:
+        what = {"own": "or missing", "drop": "records without a value left out", "raise": ""}
+        return ", ".join(part for part in (self.inner.describe(), what[self.rule]) if part)
+
+    def value(self, code: int) -> Any:
+        return None if code == self.code else self.inner.value(code)
+
+    def text(self, code: int) -> str:
+        return "missing" if code == self.code else self.inner.text(code)
+
+    def is_finite(self, code: int) -> bool:
+        return code == self.code or self.inner.is_finite(code)
+
+    def value_range(self) -> tuple[int, int]:
+        lowest, highest = self.inner.value_range()
+        return lowest, highest if self.code is None else self.code
+
+    @property
+    def linear(self) -> bool:
+        return self.code is None and self.inner.linear
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "inner": self.inner.to_dict(), "rule": self.rule}
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> Self:
+        return cls(Domain.from_dict(fields["inner"]), fields["rule"])
+
+    def holds(self, series: pl.Series) -> bool:
+        return self.inner.holds(series)
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        codes, verdicts = self.inner.read(series, name)
+        if verdicts is None or self.code is None:
+            return Encoded(codes, verdicts)
+        gone = verdicts == Verdict.MISSING
+        codes[gone], verdicts[gone] = np.uint64(self.code), Verdict.GOOD
+        return Encoded(codes, verdicts)
+
+    read_typed = read
+
+    def words(self) -> dict[Verdict, str]:
+        return self.inner.words()
+
+    def judged(self, verdicts: Any) -> Any:
+        return np.where(verdicts == Verdict.MISSING, Verdict.GOOD, verdicts) if self.rule == "drop" else verdicts
+
+    def accept(self, verdicts: Any, rule: OnInvalid, name: str) -> Bools | None:
+        if self.rule != "drop" or verdicts is None:
+            return super().accept(verdicts, rule, name)
+        missing = np.where(verdicts == Verdict.MISSING, verdicts, Verdict.GOOD)
+        there = super().accept(missing, OnInvalid.DROP, name)
+        kept = super().accept(self.judged(verdicts), rule, name)
+        return kept if there is None else there if kept is None else kept & there
+
+
+_INVALID = {
+    OnInvalid.RAISE: "",
+    OnInvalid.DROP: "records with values outside their domain are left out",
+    OnInvalid.CLAMP: (
+        "numbers outside their domain are moved to its nearest end, records with values that are not listed left out"
+    ),
+}
+
+
+def invalid_words(on_invalid: OnInvalid | str, features: Mapping[str, Domain | None]) -> str:
+    """What the declared rules do with values outside their domain and with missing ones, empty if they refuse all.
+
+    >>> from privpac.data.domains import Integers
+    >>> invalid_words("drop", {"age": Integers(0, 99)})
+    'records with values outside their domain are left out; records with missing values are left out'
+    >>> invalid_words("raise", {"age": Missing(Integers(0, 99), "own")})
+    'missing values have a category of their own'
+    """
+    policy = OnInvalid(on_invalid)
+    rules = {name: domain.rule if isinstance(domain, Missing) else "raise" for name, domain in features.items()}
+    own = [name for name, rule in rules.items() if rule == "own"]
+    dropping = ("drop",) if policy is OnInvalid.RAISE else ("drop", "raise")
+    dropped = [name for name, rule in rules.items() if rule in dropping]
+    words = [_INVALID[policy]]
+    if own:
+        words.append(f"missing values{_of(own, rules)} have a category of their own")
+    if dropped or (policy != OnInvalid.RAISE and not rules):
+        words.append(f"records with missing values{_of(dropped, rules)} are left out")
+    return "; ".join(filter(None, words))
+
+
+def _of(some: Sequence[str], every: Mapping[str, str]) -> str:
+    if len(some) == len(every):
+        return ""
+    return f" of {', '.join(some)}" if len(some) <= _MOST_NAMED else f" of {len(some)} columns"
+
+
+def values_of(domain: Domain) -> Domain:
+    """The domain of the values that are there."""
+    return domain.inner if isinstance(domain, Missing) else domain
+
+
+def own_code(domain: Domain | None) -> int | None:
+    """The code of missing values where they have one of their own."""
+    return domain.code if isinstance(domain, Missing) else None

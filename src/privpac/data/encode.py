@@ -27,7 +27,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data.columns import holds_text, missing, numbers
-from privpac.data.group import dictionary
+from privpac.data.grouping import dictionary
 from privpac.data.jit import jit
 from privpac.data.schema import Bytes, Encoded, Verdict, Words, wrong_type
 

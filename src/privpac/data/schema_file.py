@@ -30,13 +30,11 @@ from typing import Any, get_args
 
 from privpac.data.build import Declared, declare, declared_labels
 from privpac.data.declare import categories_text, domain_text, parse_domain
-from privpac.data.domains import Categories, Domain, Floats, Grid
-from privpac.data.missing import Missing, MissingRule
+from privpac.data.domains import Categories, Domain, Floats, Grid, Missing, MissingRule, Texts
 from privpac.data.schema import OnInvalid, OnInvalidLabel
-from privpac.data.texts import Texts
 from privpac.errors import ParameterError
+from privpac.files import write_whole
 from privpac.guarantee import one_of
-from privpac.released_write import write_whole
 
 __all__ = ["BY_SCHEMA", "OPEN", "Schema", "chosen_features", "declared_with", "domain_value", "read_schema"]
 

@@ -25,20 +25,18 @@ from numpy.typing import NDArray
 from privpac.data.build import BuiltUsers, Declared, assemble, declare, declared_labels, from_lists, matrix_columns
 from privpac.data.check import DataCheck, ReadCountsKernel, result_of
 from privpac.data.columns import column
-from privpac.data.domains import Domain
-from privpac.data.group import Offsets, compress, take
+from privpac.data.domains import Domain, read_column
+from privpac.data.grouping import Offsets, compress, hash_ids, keep_first, keep_hash, take
 from privpac.data.ids import id_column
 from privpac.data.objects import OBJECTS
 from privpac.data.readers import MISSING_TEXTS, CsvFormat, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Tally, Words, tallied
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
-from privpac.data.texts import read_column
-from privpac.data.truncate import hash_ids, keep_first, keep_hash
+from privpac.display import Shown
 from privpac.errors import ParameterError, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of, positive_int
-from privpac.released_shown import Shown
 
 __all__ = ["Kernel", "UserData", "Users"]
 

@@ -1,17 +1,18 @@
-from .averaged import AveragedHistogram as AveragedHistogram
-from .averaged import ColumnByColumn as ColumnByColumn
-from .covariance import CoarseToFineCovariance as CoarseToFineCovariance
-from .covariance import CoarseToFineGaussian as CoarseToFineGaussian
-from .covers.base import DiscreteCover as DiscreteCover
-from .covers.learner import CoverLearner as CoverLearner
-from .families import Discrete as Discrete
-from .families import Gaussian as Gaussian
-from .families import Independent as Independent
-from .gaussian_noise import GaussianHistogram as GaussianHistogram
+from privpac.papers.few_examples_per_user.cover_learner import CoverLearner as CoverLearner
+from privpac.papers.few_examples_per_user.covers import DiscreteCover as DiscreteCover
+
+from .base import Discrete as Discrete
+from .base import Gaussian as Gaussian
+from .base import Independent as Independent
+from .gaussian import CoarseToFineCovariance as CoarseToFineCovariance
+from .gaussian import CoarseToFineGaussian as CoarseToFineGaussian
+from .gaussian import CoarseToFineMean as CoarseToFineMean
+from .gaussian import CoarseToFineVariance as CoarseToFineVariance
+from .histogram import AveragedHistogram as AveragedHistogram
 from .histogram import ClippedHistogram as ClippedHistogram
+from .histogram import ColumnByColumn as ColumnByColumn
+from .histogram import GaussianHistogram as GaussianHistogram
 from .mean import AveragedMean as AveragedMean
-from .means import CoarseToFineMean as CoarseToFineMean
-from .means import CoarseToFineVariance as CoarseToFineVariance
 from .results import DiscreteDistribution as DiscreteDistribution
 from .results import Distribution as Distribution
 from .results import FamilyDistribution as FamilyDistribution
@@ -24,4 +25,4 @@ from .selection.candidates import Density as Density
 from .selection.comparison import scheffe_probability as scheffe_probability
 from .selection.comparison import scheffe_range as scheffe_range
 from .selection.selector import HypothesisSelector as HypothesisSelector
-from .vocabulary.learner import VocabularyHistogram as VocabularyHistogram
+from .vocabulary import VocabularyHistogram as VocabularyHistogram

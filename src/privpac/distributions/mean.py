@@ -8,7 +8,7 @@ of people by 1: three quarters of epsilon, shared by the ``d`` columns, buy the 
 the number (rate ``e/4``). Somebody who is replaced moves a sum by at most ``2 L``; who has no records counts 0, and the
 number of people is public: all of epsilon buys the sums (rate ``e/(2 d L)``).
 
-Where people agree among themselves, trimmed and friendly means (:mod:`privpac.learners.transform.means`) need less
+Where people agree among themselves, trimmed and friendly means (:mod:`privpac.methods.means`) need less
 noise, a delta, and may answer nothing.
 """
 
@@ -27,11 +27,11 @@ from privpac.distributions.base import BoundUsers, DistributionLearner, Sum
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Neighbours, Unit
-from privpac.learners.base import ITEM_LEVEL, count_users
-from privpac.learners.transform.mean_vectors import MAX_LEVELS, MeanVector, user_steps
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.methods.base import ITEM_LEVEL, count_users
+from privpac.methods.means import MAX_LEVELS, MeanVector, user_steps
 from privpac.parameters import bounds, named, privacy, whole
-from privpac.released import Released
+from privpac.result import Released
 
 if TYPE_CHECKING:
     from privpac.data import Users

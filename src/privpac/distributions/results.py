@@ -1,12 +1,15 @@
 """Distributions as they are published: frozen, printable, saved as JSON, and ready to sample from.
 
-Mass functions, histograms and products live here, the parametric ones in :mod:`privpac.distributions.parametric`; all
+Mass functions, histograms and products live here, the parametric ones in :mod:`privpac.distributions.results`; all
 of them are found, and registered for reading saved results, by importing this module.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -15,19 +18,17 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.data import Domain
+from privpac.data import Domain, Texts
+from privpac.data.columns import column, text
+from privpac.data.domains import in_one_line
 from privpac.distributions.cells import read_edges
-from privpac.distributions.parametric import (
-    Coins,
-    Distribution,
-    FamilyDistribution,
-    GaussianDistribution,
-    NamedCandidate,
-    uniforms,
-)
-from privpac.distributions.vocabulary.result import VocabularyDistribution
-from privpac.errors import ParameterError
-from privpac.released import register, rule_from_dict, rule_to_dict
+from privpac.errors import NoReleaseError, ParameterError, SchemaError
+from privpac.guarantee import positive_int
+from privpac.parameters import whole_list
+from privpac.result import register, rule_from_dict, rule_to_dict
+from privpac.rng import PublicCoins, Rng, secret_rng
+from privpac.rules.base import columns_of
+from privpac.special import ndtri
 
 __all__ = [
     "DiscreteDistribution",
@@ -38,10 +39,339 @@ __all__ = [
     "NamedCandidate",
     "ProductDistribution",
     "VocabularyDistribution",
+    "uniforms",
 ]
 
+
+# What a published distribution is, and the parametric ones: normal, any family of ``scipy.stats``, a named candidate.
+#
+# They hold released numbers only; densities and samples are post-processing of them and cost no budget.  ``sample``
+# draws from the system's generator, or from public coins for reproducible synthetic data.
+
+
 Floats64 = NDArray[np.float64]
-_SHOWN = 8
+Coins = Rng | PublicCoins | None
+
+
+class Distribution(ABC):
+    """A released distribution of one or several columns."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns it describes, in order."""
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> Floats64:
+        """The logarithm of the density (or mass) of every row; ``-inf`` where there is none."""
+
+    @abstractmethod
+    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+        """``size`` independent rows; one-dimensional for one column."""
+
+    def _density(self, X: Any) -> Floats64:
+        return np.exp(self.score_samples(X))
+
+    def _columns(self, X: Any) -> list[Any]:
+        spaces: dict[str, Any] = dict.fromkeys(self.columns)
+        return [values for _, values in columns_of(X, spaces).values()]
+
+    def _numbers(self, X: Any) -> Floats64:
+        """Rows of numbers; anything that is not one is refused, as prediction does."""
+        try:
+            rows = np.column_stack([np.asarray(values, dtype=np.float64) for values in self._columns(X)])
+        except (TypeError, ValueError):
+            raise SchemaError(f"columns {list(self.columns)} must hold numbers") from None
+        if not np.isfinite(rows).all():
+            raise SchemaError(
+                f"columns {list(self.columns)} hold missing or infinite values; every row needs a number"
+            ) from None
+        return rows
+
+
+def uniforms(size: int, rng: Coins) -> Floats64:
+    """Numbers strictly between 0 and 1, of 53 bits."""
+    source = rng if isinstance(rng, PublicCoins) else secret_rng(rng)
+    words = source.words(positive_int(size, "size", minimum=0, maximum=1 << 32))
+    return (np.right_shift(words, np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _texts(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def _floats(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _rows(matrix: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(_floats(row) for row in matrix)
+
+
+@register("gaussian-distribution")
+@frozen(slots=False)
+class GaussianDistribution(Distribution):
+    """A normal distribution of one or several columns.
+
+    >>> print(GaussianDistribution(("x",), (1.5,), ((4.0,),)))
+    x: normal, mean 1.5, standard deviation 2
+    """
+
+    names: tuple[str, ...] = field(converter=_texts)
+    mean: tuple[float, ...] = field(converter=_floats)
+    covariance: tuple[tuple[float, ...], ...] = field(converter=_rows)
+
+    def __attrs_post_init__(self) -> None:
+        d = len(self.names)
+        matrix = np.array(self.covariance)
+        if (
+            d == 0
+            or len(self.mean) != d
+            or matrix.shape != (d, d)
+            or not np.isfinite([*self.mean, *matrix.ravel()]).all()
+        ):
+            raise ParameterError(f"{d} columns need {d} finite means and a finite {d} x {d} covariance")
+        if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0) or np.linalg.eigvalsh(matrix)[0] <= 0:
+            raise ParameterError("a covariance must be symmetric and positive definite")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+    @cached_property
+    def _root(self) -> Floats64:
+        return np.asarray(np.linalg.cholesky(np.array(self.covariance)))
+
+    def pdf(self, X: Any) -> Floats64:
+        return self._density(X)
+
+    def score_samples(self, X: Any) -> Floats64:
+        scaled = np.linalg.solve(self._root, (self._numbers(X) - np.array(self.mean)).T)
+        constant = -len(self.names) / 2 * math.log(2 * math.pi) - float(np.log(np.diag(self._root)).sum())
+        return np.asarray(constant - (scaled**2).sum(axis=0) / 2)
+
+    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+        normal = ndtri(uniforms(size * len(self.names), rng)).reshape(size, len(self.names))
+        rows = np.asarray(normal @ self._root.T + np.array(self.mean))
+        return rows[:, 0] if len(self.names) == 1 else rows
+
+    def __str__(self) -> str:
+        deviations = [math.sqrt(row[i]) for i, row in enumerate(self.covariance)]
+        lines = [
+            f"{n}: normal, mean {m:.6g}, standard deviation {s:.6g}"
+            for n, m, s in zip(self.names, self.mean, deviations)
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "mean": list(self.mean),
+            "covariance": [list(row) for row in self.covariance],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(tuple(values["names"]), tuple(values["mean"]), tuple(tuple(row) for row in values["covariance"]))
+
+
+@register("family-distribution")
+@frozen(slots=False)
+class FamilyDistribution(Distribution):
+    """A distribution of ``scipy.stats`` by its name, with its parameters."""
+
+    feature: str
+    family: str
+    parameters: tuple[float, ...] = field(converter=_floats)
+
+    def __attrs_post_init__(self) -> None:
+        self._frozen  # noqa: B018  # an unknown family is refused here
+
+    @cached_property
+    def _frozen(self) -> Any:
+        from scipy import stats
+
+        found = getattr(stats, self.family, None) if self.family.isidentifier() else None
+        if not isinstance(found, (stats.rv_continuous, stats.rv_discrete)):
+            raise ParameterError(f"scipy.stats has no distribution named {self.family[:40]!r}")
+        return found(*self.parameters)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.feature,)
+
+    @property
+    def is_discrete(self) -> bool:
+        return hasattr(self._frozen, "pmf") and not hasattr(self._frozen.dist, "pdf")
+
+    def pmf(self, X: Any) -> Floats64:
+        return self._density(X)
+
+    pdf = pmf
+
+    def score_samples(self, X: Any) -> Floats64:
+        values = self._numbers(X)[:, 0]
+        return np.asarray(self._frozen.logpmf(values) if self.is_discrete else self._frozen.logpdf(values))
+
+    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+        return np.asarray(self._frozen.ppf(uniforms(size, rng)))
+
+    def __str__(self) -> str:
+        return f"{self.feature}: {self.family}({', '.join(f'{p:.6g}' for p in self.parameters)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"feature": self.feature, "family": self.family, "parameters": list(self.parameters)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(values["feature"], values["family"], tuple(values["parameters"]))
+
+
+@register("named-candidate")
+@dataclass(frozen=True)
+class NamedCandidate:
+    """The choice of a candidate that is a Python function: its place in the list and its name; the function is not
+    saved."""
+
+    index: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"candidate {self.index}: {self.name}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"index": self.index, "name": self.name}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(positive_int(values["index"], "index", minimum=0), str(values["name"]))
+
+
+# A mass function of the values that were shown, and how much of the people's mass they leave.
+
+
+_SHOWN, _LETTERS = 8, 80
+
+
+def _read_values(values: Any) -> tuple[str | int, ...]:
+    return tuple(value if isinstance(value, str) else int(value) for value in values)
+
+
+@register("vocabulary-distribution")
+@frozen(slots=False)
+class VocabularyDistribution(Distribution):
+    """Values that enough people hold, with noisy weights in steps of ``1/levels`` of a person, of ``people`` (noisy) in
+    all.
+
+    ``values`` are texts, or codes of the domain.  What is not shown has mass ``rest`` together.
+
+    >>> from privpac.data import Texts
+    >>> print(VocabularyDistribution("word", Texts(), ("tea", "mate"), (60, 30), 1, 100))
+    word: tea 0.6, mate 0.3, all others 0.1
+    """
+
+    feature: str
+    domain: Domain
+    values: tuple[str | int, ...] = field(converter=_read_values)
+    weights: tuple[int, ...] = field(converter=whole_list)
+    levels: int
+    people: int
+
+    def __attrs_post_init__(self) -> None:
+        kind = str if isinstance(self.domain, Texts) else int
+        if len(self.values) != len(self.weights) or len(set(self.values)) != len(self.values):
+            raise ParameterError("every value needs one weight, and no value may come twice")
+        if not all(isinstance(value, kind) for value in self.values) or min(self.weights, default=1) < 1:
+            raise ParameterError("values must be those of the domain, and weights positive integers")
+        positive_int(self.levels, "levels")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.feature,)
+
+    @property
+    def shares(self) -> Floats64:
+        """The noisy weight of every value over the noisy number of people: what certificates speak of."""
+        return np.array([min(1.0, weight / (max(1, self.people) * self.levels)) for weight in self.weights])
+
+    @cached_property
+    def probabilities(self) -> Floats64:
+        """The mass of every value shown, in the order of ``values``: the shares, scaled down where noise made them
+        more than 1."""
+        return np.array([weight / self._total for weight in self.weights])
+
+    @property
+    def _total(self) -> int:
+        return max(1, self.people * self.levels, sum(self.weights))
+
+    @property
+    def rest(self) -> float:
+        """The mass of everything that is not shown."""
+        return (self._total - sum(self.weights)) / self._total
+
+    def name(self, place: int) -> str:
+        """One of the values, in one line of not too many letters."""
+        value = self.values[place]
+        if not isinstance(value, str):
+            return self.domain.text(value)
+        cut = value if len(value) <= _LETTERS else f"{value[:_LETTERS]}…"
+        return in_one_line(cut)
+
+    def pmf(self, X: Any) -> Floats64:
+        """The mass of every value; 0 for one that is not shown, which is not to say that nobody holds it."""
+        known = {value: float(p) for value, p in zip(self.values, self.probabilities)}
+        (values,) = self._columns(X)
+        if isinstance(self.domain, Texts):
+            return np.array([known.get(value, 0.0) for value in text(column(values, self.feature)).to_list()])
+        codes, inside = self.domain.encode(values, "drop", name=self.feature)
+        return np.array([known.get(code, 0.0) if ok else 0.0 for code, ok in zip(codes.tolist(), inside.tolist())])
+
+    def score_samples(self, X: Any) -> Floats64:
+        with np.errstate(divide="ignore"):
+            return np.log(self.pmf(X))
+
+    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+        """Values among those shown, by their weights."""
+        if size and not self.values:
+            raise NoReleaseError("no value was shown, so there is nothing to draw from")
+        if not size:
+            return np.empty(0)
+        ends = np.cumsum(self.probabilities)
+        places = np.minimum(np.searchsorted(ends / ends[-1], uniforms(size, rng), side="right"), len(ends) - 1)
+        listed = [value if isinstance(value, str) else self.domain.value(value) for value in self.values]
+        return np.array(listed)[places]
+
+    def __str__(self) -> str:
+        order = sorted(range(len(self.values)), key=lambda j: -self.weights[j])[:_SHOWN]
+        shown = [f"{self.name(j)} {self.probabilities[j]:.3g}" for j in order]
+        more = len(self.values) - len(order)
+        shown += [f"{more} more values {1 - self.rest - sum(self.probabilities[j] for j in order):.3g}"] if more else []
+        return f"{self.feature}: " + ", ".join([*shown, f"all others {self.rest:.3g}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "feature": self.feature,
+            "domain": self.domain.to_dict(),
+            "values": [value if isinstance(value, str) else {"code": str(value)} for value in self.values],
+            "weights": [str(weight) for weight in self.weights],
+            "levels": self.levels,
+            "people": self.people,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        listed = [value if isinstance(value, str) else int(value["code"]) for value in values["values"]]
+        return cls(
+            values["feature"],
+            Domain.from_dict(values["domain"]),
+            listed,
+            values["weights"],
+            values["levels"],
+            values["people"],
+        )
+
+
+_MOST_SHOWN = 8
 
 
 def _shares(weights: tuple[int, ...]) -> Floats64:
@@ -119,7 +449,7 @@ class DiscreteDistribution(WeightedDistribution):
         return np.array([self.domain.value(int(code)) for code in codes])[places] if size else np.empty(0)
 
     def __str__(self) -> str:
-        order = np.argsort(-self.probabilities, kind="stable")[:_SHOWN].tolist()
+        order = np.argsort(-self.probabilities, kind="stable")[:_MOST_SHOWN].tolist()
         rest = len(self.weights) - len(order)
         shown = ", ".join(f"{self.domain.text(j)} {self.probabilities[j]:.3g}" for j in order)
         return f"{self.feature}: {shown}" + (f" and {rest} more values" if rest else "")
@@ -170,7 +500,7 @@ class HistogramDistribution(WeightedDistribution):
         return np.asarray(self._ends[bins] + u[size:] * np.diff(self._ends)[bins])
 
     def __str__(self) -> str:
-        order = np.argsort(-self.probabilities, kind="stable")[:_SHOWN].tolist()
+        order = np.argsort(-self.probabilities, kind="stable")[:_MOST_SHOWN].tolist()
         rest = len(self.weights) - len(order)
         shown = ", ".join(
             f"[{float(self.edges[j]):g}, {float(self.edges[j + 1]):g}) {self.probabilities[j]:.3g}" for j in order

@@ -1,12 +1,13 @@
 """A private table of how often a fixed predictor is right.
 
 **Guarantee.**  Pure epsilon per user.  ``T[c] = sum over users + noise``, the noises independent discrete Laplaces of
-rate ``epsilon/R``; one user more or less moves the sums by at most ``levels`` in L1 (:mod:`privpac.evaluation.table`),
-a replaced one by at most ``2 levels``, and the ratio of the laws at L1 distance ``d`` is at most ``e**(epsilon d/R)``:
-``R = levels`` under add-remove, ``2 levels`` under replace.  With ``cells="error"`` under replace the number of people
-is public, so only ``wrong`` is released, which a replaced user moves by at most ``levels``: ``R = levels``.  There
-somebody without records counts as wrong, since leaving them out would make the number of the others a secret again.
-"Fixed": the predictor was chosen without these people, or privately from them and paid for.
+rate ``epsilon/R``; one user more or less moves the sums by at most ``levels`` in L1
+(:mod:`privpac.evaluation.results`), a replaced one by at most ``2 levels``, and the ratio of the laws at L1 distance
+``d`` is at most ``e**(epsilon d/R)``: ``R = levels`` under add-remove, ``2 levels`` under replace.  With
+``cells="error"`` under replace the number of people is public, so only ``wrong`` is released, which a replaced user
+moves by at most ``levels``: ``R = levels``.  There somebody without records counts as wrong, since leaving them out
+would make the number of the others a secret again. "Fixed": the predictor was chosen without these people, or privately
+from them and paid for.
 """
 
 from __future__ import annotations
@@ -17,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from privpac.concepts.rules import binary
 from privpac.errors import ParameterError
 from privpac.evaluation.predictors import Predictor, bind_predictor, check_reads
-from privpac.evaluation.result import LEAST_NOISE, Evaluation
-from privpac.evaluation.table import CELLS, Cells, TableKernel, Weight
+from privpac.evaluation.results import CELLS, LEAST_NOISE, Cells, Evaluation, TableKernel, Weight
 from privpac.guarantee import Guarantee, Neighbours, Unit
-from privpac.learners.base import Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.methods.base import Learner, check_users, count_users
 from privpac.parameters import (
     DEFAULT_LEVELS,
     bounds,
@@ -38,7 +37,8 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
-from privpac.released import Released
+from privpac.result import Released
+from privpac.rules.rules import binary
 
 if TYPE_CHECKING:
     from privpac.data import Users

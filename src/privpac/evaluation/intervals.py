@@ -23,8 +23,8 @@ from math import comb
 
 from flint import arb
 
+from privpac.bisection import half_way, least_from, narrow
 from privpac.exact import as_arb, precision
-from privpac.least import half_way, least_from, narrow
 
 __all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range", "working_bits"]
 

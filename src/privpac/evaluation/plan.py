@@ -11,14 +11,12 @@ from fractions import Fraction
 
 from attrs import evolve
 
+from privpac.bisection import least_from
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.evaluation.evaluator import Evaluator
-from privpac.evaluation.rate import percent, sure
-from privpac.evaluation.result import Evaluation
-from privpac.evaluation.table import Cells
+from privpac.evaluation.results import Cells, Evaluation, percent, sure
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.least import least_from
 from privpac.parameters import DEFAULT_LEVELS
 
 __all__ = ["EvaluationPlan", "plan_evaluation"]

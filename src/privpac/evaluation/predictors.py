@@ -21,12 +21,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.concepts.base import Rule
 from privpac.data import Categories, Dates, Domain, Grid, Integers, UserData
-from privpac.data.group import ranked
-from privpac.data.missing import values_of as inner_domain
+from privpac.data.domains import values_of as inner_domain
+from privpac.data.grouping import ranked
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
-from privpac.released import NoRelease, Released
+from privpac.result import NoRelease, Released
+from privpac.rules.base import Rule
 
 if TYPE_CHECKING:
     from privpac.data import Users

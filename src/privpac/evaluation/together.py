@@ -23,16 +23,15 @@ from attrs import field, frozen
 from privpac.composition import compose_basic, compose_parallel, parallel_replace
 from privpac.data.split import private_ids
 from privpac.errors import IncompatibleGuarantees, ParameterError
-from privpac.evaluation.certificate import EvaluationCertificate
+from privpac.evaluation.best_error import LeastError
 from privpac.evaluation.evaluator import Evaluator
-from privpac.evaluation.least import LeastError
-from privpac.evaluation.notes import few_people
-from privpac.evaluation.result import Evaluation
+from privpac.evaluation.optimality_gap import EvaluationCertificate
+from privpac.evaluation.results import Evaluation, few_people
 from privpac.exact import Rational, as_arb, exp_ball, rational, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
-from privpac.learners.base import Learner
+from privpac.methods.base import Learner
 from privpac.parameters import named, probability, whole
-from privpac.released import Released
+from privpac.result import Released
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,11 +5,10 @@
 there.
 """
 
-from privpac.ledger.account import CompositionRule
-from privpac.ledger.book import BudgetLedger
+from privpac.ledger.ledger import BudgetLedger
 from privpac.ledger.queries import Answer, Ask
+from privpac.ledger.records import Balance, CompositionRule, Receipt, Spend
 from privpac.ledger.releases import Releasable, check_room, release
-from privpac.ledger.rows import Balance, Receipt, Spend
 
 __all__ = [
     "Answer",

@@ -19,7 +19,7 @@ Why nothing that was acknowledged is ever lost:
   **Anything else behind the seal may be a damaged line that was acknowledged, and is refused.**
 * A file with several names, or a name that leads to another file than before, is not written to.
 
-Who may write takes turns (:mod:`privpac.ledger.lock`).  Reading needs no lock: lines under the seal never change.  Who
+Who may write takes turns (:mod:`privpac.ledger.file`).  Reading needs no lock: lines under the seal never change.  Who
 may only read takes none, and sees what is under the seal.  Nothing stays open between transactions.  Local file systems
 only.
 """
@@ -28,27 +28,408 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
 import stat
+import struct
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
-from privpac.ledger.lines import FIRST, START, Reading, Seal, chained, read_seal
-from privpac.ledger.lock import FileLock, reader_in_the_way
-from privpac.ledger.making import is_draft, write_at
-from privpac.ledger.rows import Spend
-from privpac.ledger.state import DAMAGE, LedgerState
-from privpac.ledger.state import READING as _reading
+from privpac.files import sync_directory
+from privpac.ledger.records import (
+    DAMAGE,
+    FIRST,
+    LIMIT,
+    START,
+    LedgerState,
+    Place,
+    Source,
+    Spend,
+    chained,
+    read_checkpoint,
+)
+from privpac.ledger.records import READING as _reading
 
-__all__ = ["LedgerFile", "Turn"]
+__all__ = [
+    "CHECKPOINT_EVERY",
+    "FIRST",
+    "FileLock",
+    "LedgerFile",
+    "MAGIC",
+    "Reading",
+    "START",
+    "Seal",
+    "Turn",
+    "as_line",
+    "chained",
+    "draft_file",
+    "is_draft",
+    "make_file",
+    "read_seal",
+    "reader_in_the_way",
+    "try_lock",
+    "unlock",
+    "write_at",
+]
+
+
+# One writer at a time, and nobody who may only read can keep writers out.
+#
+# The lock is a **write lock** (of an open file description) on one byte far behind the end of the file.  It belongs to
+# the file itself, so links, mounts and renames share it; the system gives it only to those who may write; it ends with
+# the descriptor, so no kill leaves it behind.  Locks of other kinds, such as ``flock``, do not touch it.
+#
+# One thing can be in its way that needs no more than the right to read: a *read* lock on the same byte.  The ledger's
+# own code never takes one, and the system says which kind stands in the way.  The first writer that meets one makes an
+# empty file beside the ledger, ``.NAME.lock``, which only those can open who may write to the ledger, and notes it in
+# an attribute of the ledger's inode.  From then on every writer locks **that** file first, and then no longer waits for
+# those who only read:
+#
+# * A writer without the note takes the write lock and *then* looks for the note; who makes the note does so *before* it
+#   looks for a write lock.  So of two such writers at least one sees the other.
+# * The note is found through every name and mount of the ledger.  A writer that finds the note and not that very file
+#   beside the ledger does not write (``LedgerUnavailable``).
+# * A copy is another inode: the note, should the copy have one, says so and is void.
+#
+# Where the system has no such locks ``flock`` takes their place, which readers can hold.
+
+
+_NOTE = "user.privpac.lock"
+_FLOCK = "@hhqqi"  # type, whence, start, length, process
+_BYTE = 1 << 62
+_OWN_KIND = hasattr(fcntl, "F_OFD_SETLK")
+
+
+def _lock(kind: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, _BYTE, 1, 0)
+
+
+def try_lock(handle: int) -> bool:
+    """Take the write lock of an open file, if nothing is in the way."""
+    try:
+        if _OWN_KIND:
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _lock(fcntl.F_WRLCK))
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def unlock(handle: int) -> None:
+    if _OWN_KIND:
+        fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _lock(fcntl.F_UNLCK))
+    else:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def reader_in_the_way(handle: int) -> bool:
+    """Whether what keeps the write lock from us is a read lock."""
+    if not _OWN_KIND:
+        return False
+    found = fcntl.fcntl(handle, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK))
+    return bool(struct.unpack(_FLOCK, found)[0] == fcntl.F_RDLCK)
+
+
+class FileLock:
+    """The lock of the ledger that ``handle`` has open, for writing, under ``path``."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self._handle, self._path = handle, path
+        self._companion = -1
+
+    @property
+    def _beside(self) -> Path:
+        found = Path(os.path.realpath(self._path))
+        return found.with_name(f".{found.name}.lock")
+
+    def acquire(self) -> bool:
+        """Try once; False: try again later."""
+        noted = self._note()
+        if noted is None:
+            if try_lock(self._handle):
+                if self._note(forget=True) is None:
+                    return True
+                unlock(self._handle)
+            elif reader_in_the_way(self._handle):
+                self._make_companion()
+            return False
+        self._companion = self._open_companion(noted)
+        if try_lock(self._companion) and (try_lock(self._handle) or reader_in_the_way(self._handle)):
+            return True
+        self.close()
+        return False
+
+    def release(self) -> None:
+        unlock(self._handle)
+        if self._companion >= 0:
+            unlock(self._companion)
+
+    def close(self) -> None:
+        """Forget the descriptor beside; what this process alone had locked with it is free."""
+        if self._companion >= 0:
+            os.close(self._companion)
+            self._companion = -1
+
+    def _note(self, *, forget: bool = False) -> int | None:
+        """The inode of the file beside, if one was ever made for this very ledger.
+
+        Who has the lock may ``forget`` the note of the file that this one is a copy of.
+        """
+        try:
+            mine, beside = map(int, os.getxattr(self._handle, _NOTE).split())
+        except (OSError, AttributeError, ValueError):
+            return None
+        if mine == os.fstat(self._handle).st_ino:
+            return beside
+        if forget:
+            with suppress(OSError):
+                os.removexattr(self._handle, _NOTE)
+        return None
+
+    def _open_companion(self, noted: int) -> int:
+        handle = -1
+        with suppress(OSError):
+            handle = os.open(self._beside, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if handle >= 0 and os.fstat(handle).st_ino == noted:
+            return handle
+        if handle >= 0:
+            os.close(handle)
+        raise LedgerUnavailable(
+            f"the lock of this ledger, {self._beside.name!r}, is not beside it or may not be written to; bring it "
+            "along (mount the folder, not the file alone), or go on with a copy of the ledger"
+        )
+
+    def _make_companion(self) -> None:
+        """An empty file for those who may write to the ledger, and the note of it; nothing where that is refused."""
+        ledger = os.fstat(self._handle)
+        rights = stat.S_IRUSR | stat.S_IWUSR
+        for write, both in ((stat.S_IWGRP, 0o060), (stat.S_IWOTH, 0o006)):
+            rights |= both if ledger.st_mode & write else 0
+        with suppress(OSError, AttributeError):
+            handle = os.open(self._beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                with suppress(OSError):  # it is somebody else's who may write as well
+                    os.fchmod(handle, rights)
+                    os.fchown(handle, ledger.st_uid, ledger.st_gid)
+                text = f"{ledger.st_ino} {os.fstat(handle).st_ino}"
+                os.setxattr(self._handle, _NOTE, text.encode(), os.XATTR_CREATE)
+            finally:
+                os.close(handle)
+
+
+# Seal and lines: the two things a ledger's file is made of.
+
+
+MAGIC = b"privpac ledger 2\n"
+CHECKPOINT_EVERY = 1024
+"""Spends and answers between two checkpoints: what a process that opens the ledger reads one by one."""
+
+
+class Seal(NamedTuple):
+    """The first sector: what the file holds at least, and where its last checkpoint stands (0, 0: nowhere)."""
+
+    lines: int
+    end: int
+    head: str
+    checkpoint: tuple[int, int] = (0, 0)
+
+    def __bytes__(self) -> bytes:
+        more = "".join(f" {place:020d}" for place in self.checkpoint if place)
+        body = MAGIC + f"{self.lines:020d} {self.end:020d} {self.head}{more}\n".encode()
+        text = body + hashlib.sha256(body).hexdigest().encode()
+        return text.ljust(START - 1) + b"\n"
+
+
+def read_seal(data: bytes) -> Seal:
+    """``ValueError`` for anything but a seal."""
+    if not data.startswith(MAGIC):
+        raise ValueError
+    lines, end, head, *places = data[len(MAGIC) :].split(b"\n")[0].decode("ascii").split(" ")
+    at, stop = map(int, places or (0, 0))
+    found = Seal(int(lines), int(end), head, (at, stop))
+    if bytes(found) != data or not (places == [] or START < at < stop <= found.end):
+        raise ValueError
+    return found
+
+
+def as_line(head: str, entry: Any) -> tuple[str, bytes]:
+    """The new head and the bytes of a line."""
+    text = json.dumps(entry, separators=(",", ":")).encode()
+    digest = chained(head, text)
+    return digest, digest.encode() + b" " + text + b"\n"
+
+
+class Reading:
+    """How far a file was read: the state, and the place, number and hash of the last line."""
+
+    def __init__(
+        self,
+        source: Source,
+        passes: tuple[int, str] = (START, FIRST),
+        visit: Callable[[str, Spend | None], None] | None = None,
+    ) -> None:
+        self.state = LedgerState(source, visit)
+        self.lines, self.begin, self.end, self.head, self.before = 0, START, START, FIRST, FIRST
+        self._settings: Place = (START, START, FIRST)
+        self._checkpoint: Place | None = None
+        self._passes, self.passed = passes, passes == (self.end, self.head)  # an end and a head that were seen before
+
+    @classmethod
+    def resumed(cls, source: Source, place: tuple[int, int], passes: tuple[int, str]) -> Reading:
+        """A reading that begins at the checkpoint at this place, or at an earlier one if ``passes`` is before it.
+
+        One of ``DAMAGE`` is raised if the checkpoint is none.
+        """
+        self = cls(source, passes)
+        while True:
+            at, end = place
+            line = source.fetch(at, end)
+            body = read_checkpoint(line, at)
+            if len(line) != end - at or not line.endswith(b"\n"):
+                raise ValueError
+            if passes == (START, FIRST) or end <= passes[0]:
+                break
+            if body["previous"] is None:
+                return self  # what was seen is before the first checkpoint
+            *earlier, digest = body["previous"]
+            if (
+                not START < earlier[0] < earlier[1] <= at
+                or source.fetch(earlier[0], earlier[0] + 64) != digest.encode()
+            ):
+                raise ValueError
+            place = earlier[0], earlier[1]
+        self._settings = START, *body["settings"]
+        first = source.fetch(*self._settings[:2])
+        kind, meta = json.loads(first[65:-1])
+        if kind != "settings" or not self._settings[2] == chained(FIRST, first[65:-1]) == first[:64].decode("ascii"):
+            raise ValueError
+        self.state.agree(meta)
+        digest = line[:64].decode("ascii")
+        self.lines, self.begin, self.end, self.head, self.before = body["lines"] + 1, at, end, digest, body["before"]
+        self._checkpoint = at, end, digest
+        self.state.resume(self._checkpoint, body)
+        self.passed |= self._passes in ((end, digest), (START, FIRST))
+        return self
+
+    def take(self, line: bytes) -> bool:
+        """Read one more line; False if its hash is not its own, one of ``DAMAGE`` if it breaks a rule."""
+        digest, space, text = line[:64].decode("ascii", "replace"), line[64:65], line[65:-1]
+        if space != b" " or not line.endswith(b"\n") or digest != chained(self.head, text):
+            return False
+        place = self.end, self.end + len(line), digest
+        if text.startswith(b'["checkpoint"'):
+            entry = self._checkpoint_entry()
+            if json.dumps(entry, separators=(",", ":")).encode() != text:
+                raise ValueError
+            self._checkpoint = place
+            self.state.pass_checkpoint(place, entry[1])
+        else:
+            self.state.take(json.loads(text), self.end, line)
+        if self.lines == 0:
+            self._settings = place
+        self.lines, self.begin, self.end = self.lines + 1, *place[:2]
+        self.before, self.head = self.head, digest
+        self.passed |= self._passes == (self.end, self.head)
+        return True
+
+    def lines_for(self, entry: Any) -> list[bytes]:
+        """The line that adds this entry, behind a checkpoint if it is time for one."""
+        if self.state.recent < CHECKPOINT_EVERY or self.end >= LIMIT:
+            return [as_line(self.head, entry)[1]]
+        head, checkpoint = as_line(self.head, self._checkpoint_entry())
+        return [checkpoint, as_line(head, entry)[1]]
+
+    def _checkpoint_entry(self) -> list[Any]:
+        body = {"lines": self.lines, "at": self.end, "before": self.head, "settings": self._settings[1:]}
+        return ["checkpoint", {**body, "previous": self._checkpoint, **self.state.summary()}]
+
+    def seal(self) -> Seal:
+        return Seal(self.lines, self.end, self.head, self._checkpoint[:2] if self._checkpoint else (0, 0))
+
+
+# Making a ledger's file: written whole under a passing name, then given its own.
+
+
+_DRAFT = ".new"
+
+
+def make_file(path: Path, settings: Mapping[str, str]) -> None:
+    """A complete ledger appears under ``path`` at once, or nothing does; ``FileExistsError`` if the name is taken."""
+    if os.path.lexists(path):
+        raise FileExistsError(path.name)
+    try:
+        with draft_file(path, [["settings", dict(settings)]]) as (draft, handle):
+            try_lock(handle)  # nobody else knows it; for as long as the file has two names
+            os.link(draft, path)  # unlike a rename, never over an existing file
+            os.unlink(draft)
+            sync_directory(path.parent)
+    except FileExistsError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable name"
+        raise LedgerUnavailable(
+            f"a ledger cannot be made at {path.name!r}: {reason}; choose a writable local folder"
+        ) from None
+
+
+@contextmanager
+def draft_file(path: Path, entries: list[Any]) -> Iterator[tuple[str, int]]:
+    """A synced ledger with these lines, under a passing name beside ``path``."""
+    handle, draft = tempfile.mkstemp(prefix=_prefix(path.name), suffix=_DRAFT, dir=path.parent)
+    try:
+        reading = Reading(_Draft(handle))
+        for entry in entries:
+            for line in reading.lines_for(entry):
+                write_at(handle, line, reading.end)
+                reading.take(line)
+        write_at(handle, bytes(reading.seal()), 0)
+        os.fsync(handle)
+        yield draft, handle
+    finally:
+        os.close(handle)
+        with suppress(OSError):
+            os.unlink(draft)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A file that is being made, as the source of its own older lines."""
+
+    handle: int
+
+    def fetch(self, at: int, end: int) -> bytes:
+        return os.pread(self.handle, end - at, at)
+
+    def corrupt(self, what: str) -> LedgerCorrupt:
+        return LedgerCorrupt(f"a new ledger {what}; do not use it")
+
+
+def _prefix(name: str) -> str:
+    return f".{name[:100]}."
+
+
+def is_draft(name: str, of: str) -> bool:
+    """Whether this is a passing name of the ledger called ``of``."""
+    return name.startswith(_prefix(of)) and name.endswith(_DRAFT)
+
+
+def write_at(handle: int, data: bytes, at: int) -> None:
+    """All of ``data``, also if the system takes it in parts."""
+    while data:
+        done = os.pwrite(handle, data, at)
+        data, at = data[done:], at + done
+
 
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
 _NO_SEAL = "is no intact privpac ledger: its first 512 bytes are not the seal of one"

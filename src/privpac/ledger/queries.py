@@ -27,8 +27,7 @@ from attrs import field, frozen
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, ParameterError
 from privpac.guarantee import positive_int
 from privpac.ledger.file import LedgerFile
-from privpac.ledger.rows import now, plain_text
-from privpac.ledger.state import MAX_QUERIES, LedgerState, Session
+from privpac.ledger.records import MAX_QUERIES, LedgerState, Session, now, plain_text
 from privpac.parameters import bounds, named, whole_or_none
 
 __all__ = ["Answer", "Ask", "QueryLog"]

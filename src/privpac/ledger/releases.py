@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from privpac.errors import IncompatibleGuarantees, InsecureRandomnessError, ParameterError
 from privpac.guarantee import Guarantee, Neighbours
-from privpac.ledger.book import BudgetLedger
-from privpac.ledger.rows import plain_text, seconds
-from privpac.released import Released
+from privpac.ledger.ledger import BudgetLedger
+from privpac.ledger.records import plain_text, seconds
+from privpac.result import Released
 from privpac.rng import Rng, _insecure, secret_rng
 
 __all__ = ["Releasable", "check_room", "release"]

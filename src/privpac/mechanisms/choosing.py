@@ -28,17 +28,16 @@ from typing import Any
 from attrs import field, frozen
 from flint import arb
 
+from privpac.bisection import least_from
 from privpac.errors import InfeasibleError, ParameterError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, dyadic_base, precision, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
-from privpac.law.base import BOTTOM
-from privpac.law.finite import FiniteLaw
-from privpac.law.levels import invert
+from privpac.law.blocks import BOTTOM, FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
-from privpac.least import least_from
-from privpac.mechanisms.enclosures import enclose
+from privpac.law.sampling import invert
+from privpac.mechanisms.exponential import enclose
 from privpac.mechanisms.two_stage import TwoStage
-from privpac.mechanisms.votes_cast import by_count, candidate_law
+from privpac.mechanisms.votes import by_count, candidate_law
 from privpac.parameters import named, privacy, probability, protected_unit, relation, whole
 from privpac.rng import Rng, secret_rng
 

@@ -19,10 +19,9 @@ from attrs import field, frozen
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Ball, ExpSum, Rational, as_arb, rational
 from privpac.guarantee import Guarantee, positive_int
-from privpac.law.finite import MAX_VALUES, FiniteLaw
+from privpac.law.blocks import MAX_VALUES, FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
-from privpac.mechanisms.enclosures import ceil_log, enclose
-from privpac.mechanisms.sensitivity import Protected
+from privpac.mechanisms.exponential import Protected, ceil_log, enclose
 from privpac.parameters import named, privacy, whole
 from privpac.rng import Rng, secret_rng
 

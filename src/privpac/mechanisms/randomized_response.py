@@ -19,8 +19,8 @@ from attrs import field, frozen
 from privpac.errors import ParameterError
 from privpac.exact import Rational, as_arb, precision, rational, up
 from privpac.guarantee import Guarantee, Model, Neighbours
-from privpac.law.base import Law
-from privpac.mechanisms.sensitivity import Protected
+from privpac.law.blocks import Law
+from privpac.mechanisms.exponential import Protected
 from privpac.mechanisms.truncated_laplace import factor_within
 from privpac.parameters import bounds, fraction_or_none, named, read_epsilon, whole
 from privpac.rng import Rng

@@ -27,9 +27,8 @@ from attrs import field, frozen
 from privpac.errors import ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Guarantee, positive_int
-from privpac.law.base import Law
-from privpac.law.blocks import BlockLaw
-from privpac.mechanisms.sensitivity import Protected
+from privpac.law.blocks import BlockLaw, Law
+from privpac.mechanisms.exponential import Protected
 from privpac.parameters import bounds, named, privacy, whole
 from privpac.rng import Rng
 

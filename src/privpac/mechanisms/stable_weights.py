@@ -36,14 +36,14 @@ from attrs import field, frozen
 from flint import arb
 from numpy.typing import NDArray
 
+from privpac.bisection import least
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import ExpSum, as_arb, precision
 from privpac.guarantee import Guarantee, Neighbours
-from privpac.law.finite import FiniteLaw
+from privpac.law.blocks import FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
-from privpac.least import least
+from privpac.mechanisms.exponential import Protected
 from privpac.mechanisms.laplace import discrete_laplace, geometric, upper_tail
-from privpac.mechanisms.sensitivity import Protected
 from privpac.parameters import bounds, named, privacy, probability, whole
 from privpac.rng import Rng, secret_rng
 

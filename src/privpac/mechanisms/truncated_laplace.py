@@ -18,18 +18,15 @@ import numpy as np
 from attrs import field, frozen
 from flint import arb
 
+from privpac.bisection import least_from
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Ball, ExpSum, Rational, as_arb, precision, rational, up
 from privpac.guarantee import Guarantee, positive_int
-from privpac.law.base import Law
-from privpac.law.blocks import sum_levels, weight
-from privpac.law.finite import MAX_VALUES, FiniteLaw
-from privpac.law.levels import Rate
+from privpac.law.blocks import MAX_VALUES, FiniteLaw, Law, sum_levels, weight
 from privpac.law.numbers import Denominator, Quotient
-from privpac.least import least_from
-from privpac.mechanisms.enclosures import ceil_log, enclose
+from privpac.law.sampling import Rate
+from privpac.mechanisms.exponential import Protected, ceil_log, enclose
 from privpac.mechanisms.laplace import read_value
-from privpac.mechanisms.sensitivity import Protected
 from privpac.parameters import (
     bounds,
     fraction_or_none,

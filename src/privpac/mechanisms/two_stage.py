@@ -26,18 +26,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privpac.bisection import least_from
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import ExpSum, Rational, rational
 from privpac.guarantee import positive_int
-from privpac.law.base import BOTTOM
-from privpac.law.blocks import sum_levels
-from privpac.law.finite import FiniteLaw
-from privpac.law.levels import Rate
+from privpac.law.blocks import BOTTOM, FiniteLaw, sum_levels
 from privpac.law.numbers import Denominator, Number, Quotient, sign_of_sum
-from privpac.least import least_from
+from privpac.law.sampling import Rate
 from privpac.mechanisms.exponential import candidate_blocks
 from privpac.mechanisms.laplace import discrete_laplace, upper_tail
-from privpac.mechanisms.votes_cast import by_count, candidate_law
+from privpac.mechanisms.votes import by_count, candidate_law
 from privpac.parameters import read_epsilon
 from privpac.rng import Rng, secret_rng
 

@@ -1,11 +1,11 @@
-from .choice import Choice as Choice
 from .choose import choose_method as choose_method
 from .plans import InversePlan as InversePlan
 from .plans import InverseRow as InverseRow
 from .plans import Plan as Plan
 from .plans import PlanRow as PlanRow
-from .questions import plan as plan
-from .questions import plan_of_tree as plan_of_tree
-from .questions import plan_users as plan_users
-from .service import ServicePlan as ServicePlan
-from .service import plan_service as plan_service
+from .query import plan as plan
+from .query import plan_of_tree as plan_of_tree
+from .query import plan_users as plan_users
+from .services import ServicePlan as ServicePlan
+from .services import plan_service as plan_service
+from .target import Choice as Choice

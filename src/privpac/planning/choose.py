@@ -22,29 +22,27 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.certificate import Certificate
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.trees.base import VC1Tree
-from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.learners.registry import (
-    DEFAULT,
-    PUBLIC_FACTS,
-    build_learner,
-    chosen_by_parameters,
-    simulated_methods,
-)
+from privpac.methods.registry import DEFAULT, PUBLIC_FACTS, build_learner, chosen_by_parameters, simulated_methods
 from privpac.parameters import DEFAULT_BETA
-from privpac.planning.choice import Choice
-from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
-from privpac.planning.comparison.population import Population
-from privpac.planning.models.prediction import excess_on
-from privpac.planning.models.standard_models import DEFAULT_NOISE, with_domains
-from privpac.planning.targets.rule_goal import RuleGoal
-from privpac.planning.targets.target import read_goal
-from privpac.planning.targets.tree_targets import tree_reason
+from privpac.planning.hierarchies import tree_reason
+from privpac.planning.populations import (
+    ABOUT_USERS,
+    DEFAULT_NOISE,
+    Population,
+    declared_population,
+    read_users,
+    with_domains,
+)
+from privpac.planning.rule_goals import RuleGoal
+from privpac.planning.simulation import excess_on
+from privpac.planning.target import Choice, read_goal
+from privpac.rules.base import ConceptClass
+from privpac.rules.hierarchies.base import VC1Tree
+from privpac.rules.hierarchies.nodes import TreeNodes
+from privpac.sample_size import Certificate
 
 __all__ = ["Choice", "choose_method", "settle_method"]
 

@@ -13,11 +13,10 @@ from functools import cached_property
 
 from privpac.errors import ParameterError
 from privpac.parameters import MAX_EPSILON
-from privpac.planning.inversion import least_for
-from privpac.planning.models.rule_models import MOST_RECORDS, simulable
-from privpac.planning.models.simulation import Prediction, Simulation
-from privpac.planning.plans import Plan, plan_target
-from privpac.planning.targets.target import Asked, Target
+from privpac.planning.plans import Plan, least_for, plan_target
+from privpac.planning.rule_goals import MOST_RECORDS, simulable
+from privpac.planning.simulation import Prediction, Simulation
+from privpac.planning.target import Asked, Target
 
 __all__ = ["Curves"]
 

@@ -10,28 +10,348 @@ and are made when they are first looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from io import StringIO
+from itertools import count
 from typing import Any
 
 import polars as pl
 
-from privpac.bounds.certificate import Certificate
-from privpac.errors import ParameterError, PrivpacError, TooLargeError
+from privpac.bisection import half_way, halved, narrow
+from privpac.display import Shown
+from privpac.errors import ParameterError, PrivpacError, PrivpacWarning, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.planning.choice import Choice
-from privpac.planning.inversion import least_values
-from privpac.planning.predictions import predicted_rows
-from privpac.planning.rows import PlanRow, written
-from privpac.planning.tables import NAMES, as_text, meanings, plan_grid, plan_words
-from privpac.planning.targets.certified_runs import CertifiedRun
-from privpac.planning.targets.target import Asked, PlannedMethod, Target
-from privpac.released_shown import Shown
+from privpac.parameters import MAX_EPSILON
+from privpac.planning.rule_goals import EPSILON_STEPS
+from privpac.planning.simulation import SETTLED, Simulation
+from privpac.planning.target import Asked, CertifiedRun, Choice, PlannedMethod, PlanRow, Target, written
+from privpac.sample_size import Certificate
 
-__all__ = ["InversePlan", "InverseRow", "Plan", "PlanRow", "invert", "plan_target"]
+__all__ = [
+    "InversePlan",
+    "InverseRow",
+    "KINDS",
+    "NAMES",
+    "Plan",
+    "PlanRow",
+    "as_text",
+    "cost_cells",
+    "invert",
+    "least_for",
+    "least_values",
+    "meanings",
+    "plan_grid",
+    "plan_target",
+    "plan_words",
+    "predicted_rows",
+]
+
+
+# How plans are printed: one table with the kinds of numbers told apart, and lines that say what they rest on.
+
+
+KINDS = {"certified": "", "lower bound": "dim", "predicted": "italic"}
+"""Kinds of numbers in the order of the table, and how they look in a terminal."""
+
+NAMES = {"certified": "certified", "lower bound": "no method can", "predicted": "typical"}
+"""Kinds of numbers as a reader sees them."""
+
+_MEANINGS = {
+    "users": {
+        "certified": (
+            "so many people are enough whatever they are like, as long as the row's assumption holds: proved, and "
+            "mostly too many"
+        ),
+        "lower bound": "with fewer people than this every private method fails for some kind of people: proved",
+        "predicted": (
+            "so many people were enough on average, in a simulation of one kind of people that is named below: no "
+            "promise"
+        ),
+    },
+    "alpha": {
+        "certified": (
+            "no worse than this whatever the people are like, as long as the row's assumption holds: proved, mostly "
+            "pessimistic"
+        ),
+        "lower bound": "no private method can promise so many people less than this: proved",
+        "predicted": (
+            "this was reached on average, in a simulation of one kind of people that is named below: no promise"
+        ),
+    },
+    "epsilon": {
+        "certified": (
+            "this epsilon is enough whatever the people are like, as long as the row's assumption holds: proved, "
+            "mostly too large"
+        ),
+        "lower bound": "with a smaller epsilon every private method fails for some kind of people: proved",
+        "predicted": (
+            "this epsilon was enough on average, in a simulation of one kind of people that is named below: no promise"
+        ),
+    },
+}
+
+
+def meanings(plan: Plan) -> dict[str, str]:
+    """What each kind of number of a plan means, in a sentence."""
+    return _MEANINGS[plan.quantity]
+
+
+def plan_grid(plan: Plan, *, predict: bool) -> Any:
+    """The rows of a plan by kind; then what a record costs."""
+    from rich.table import Table
+
+    title = f"{plan.title}: " + ", ".join(f"{name} {value}" for name, value in plan.target.items())
+    table = Table(title=title, title_justify="left", caption=plan.caption, caption_justify="left")
+    table.add_column("records per user →", overflow="fold")
+    for m in plan.records_per_user:
+        table.add_column(str(m), justify="right", no_wrap=True)
+    rows = [*plan.rows, *(plan.predicted if predict else ())]
+    for kind, style in KINDS.items():
+        shown = [row for row in rows if row.kind == kind]
+        if shown:
+            table.add_row(f"{NAMES[kind]}:", style=f"bold {style}")
+            for row in shown:
+                table.add_row(f"  {row.method}", *row.cells(), style=style)
+            table.add_section()
+    costs = cost_cells(plan) if any(m > 1 for m in plan.records_per_user) else {}
+    if costs:
+        table.add_row("cost of a record, certified:", style="bold dim")
+        for method, cells in costs.items():
+            table.add_row(f"  {method}", *cells, style="dim")
+    return table
+
+
+def cost_cells(plan: Plan) -> dict[str, list[str]]:
+    """What a record costs, as it is printed, for methods of which that is known."""
+    known = {method: costs for method, costs in plan.cost_per_record.items() if any(cost is not None for cost in costs)}
+    return {
+        method: ["-" if c is None else f"{c:.2g}×" if c < 100 else f"{c:,.0f}×" for c in costs]
+        for method, costs in known.items()
+    }
+
+
+def plan_words(plan: Plan, *, predict: bool) -> list[str]:
+    """What the rows of a plan rest on, line by line, and the recommendation."""
+    lines = [f"{NAMES[kind]}: {said}" for kind, said in meanings(plan).items() if _has(plan, kind, predict)]
+    lines += [row.words() for row in plan.rows]
+    models: dict[str, list[str]] = {}
+    for row in plan.predicted if predict else ():
+        models.setdefault(row.assumption, []).append(row.method)
+    lines += [f"typical ({', '.join(methods)}): {model}" for model, methods in models.items()]
+    lines += [plan.note] if plan.note else []
+    choice = plan.recommendation
+    lines += [] if choice is None else [f"recommended: {choice.method}, because {choice.because}"]
+    return [*lines, *run_lines(plan)]
+
+
+def _has(plan: Plan, kind: str, predict: bool) -> bool:
+    return bool(predict and plan.predicted) if kind == "predicted" else any(row.kind == kind for row in plan.rows)
+
+
+def run_lines(plan: Plan) -> list[str]:
+    """The commands that run the certified rows, for the middle one of the numbers of records per user."""
+    m = plan.records_per_user[plan.place]
+    found = plan.runs_for(m)
+    head = f"to run what is certified, for people with {m:,} record{'s' * (m != 1)} each (all parameters count):"
+    return [head, *(f"  {row}: {run['command'] or run['note']}" for row, run in found.items())] if found else []
+
+
+def as_text(table: Any, lines: Iterable[str]) -> str:
+    """A table and lines below it, as plain text."""
+    from rich.console import Console
+
+    out = Console(file=StringIO(), width=110, force_terminal=False)
+    out.print(table)
+    for line in lines:
+        out.print(line, markup=False, highlight=False)
+    return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+# The other way round: what can be promised with so many users, and which epsilon does it take?
+#
+# For every method the least ``alpha`` (or ``epsilon``) at which its certified number of users is at most the number
+# there is, found by bisection on a logarithmic grid and rounded up to three digits.  A promise is checked with exactly
+# the number of users asked for, with the parameters that the learner has then; for the lower bound the value below
+# which no private learner can promise anything with so few users, rounded down.  Pure functions of public numbers.
+
+
+_COARSE, _FINE = 16, 256
+_RANGES = {"alpha": (1e-4, 0.9), "epsilon": (1e-3, float(MAX_EPSILON))}
+
+Least = tuple[PlannedMethod, tuple[Fraction | None, ...], str]
+"""A method, its least value for each number of records, and what that assumes."""
+
+
+def least_values(
+    target: Target,
+    quantity: str,
+    n_users: int,
+    sizes: tuple[int, ...],
+    setting: str | None,
+    among: Collection[str] | None = None,
+) -> Iterator[Least]:
+    """The least value of every method (or of some, by name) that is certified for exactly ``n_users`` users."""
+    if quantity not in _RANGES:
+        raise ParameterError(f"quantity must be 'alpha' or 'epsilon', got {quantity!r}")
+    probe = target.exactly(n_users)
+    for place, method in enumerate(target.methods(setting)):
+        if among is not None and method.name not in among:
+            continue
+        assumed: list[str] = []
+
+        def certify(value: Fraction, m: int, place: int = place, assumed: list[str] = assumed) -> Certificate:
+            certificate = probe.changed(**{quantity: value}).methods(setting)[place].certify(m)
+            assumed[:] = [certificate.assumption]
+            return certificate
+
+        values, start = [], _COARSE // 2
+        for m in sizes:
+            value, start = _least(certify, m, n_users, quantity, start, lower=method.kind == "lower bound")
+            values.append(value)
+        yield method, tuple(values), "".join([*assumed, method.assumes]) if assumed else ""
+
+
+def least_for(
+    target: Target, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None
+) -> Fraction | None:
+    """The least value that some of these methods certify for exactly ``n_users`` users."""
+    values = [values[0] for _, values, _ in least_values(target, quantity, n_users, (records,), setting, methods)]
+    return min((value for value in values if value is not None), default=None)
+
+
+def _least(
+    certify: Callable[[Fraction, int], Certificate], m: int, n: int, quantity: str, start: int, *, lower: bool
+) -> tuple[Fraction | None, int]:
+    """The least value at which ``n`` users are certified (or, for a lower bound, no longer excluded).
+
+    On a fine logarithmic grid.  Some bounds have ranges of their own, so the largest value need not be the easiest:
+    coarse steps first, outwards from ``start``, where the last search ended; then the fine step, guessed from the
+    numbers of users on both sides.
+    """
+    first, last = (math.log(end) for end in _RANGES[quantity])
+    users: dict[int, int | None] = {}
+
+    def value(step: int) -> Fraction:
+        return _rounded(math.exp(first + (last - first) * step / (_COARSE * _FINE)), up=not lower)
+
+    def enough(step: int) -> bool:
+        if step not in users:
+            try:
+                users[step] = certify(value(step), m).n_users
+            except (ParameterError, TooLargeError):
+                users[step] = None
+        found = users[step]
+        return lower if found is None else found <= n
+
+    place = _coarse_place(lambda i: enough(i * _FINE), start)
+    if place is None or (lower and place == 0):  # a lower bound that excludes nothing in the whole range says nothing
+        return None, start
+    low, high = max(place - 1, 0) * _FINE, place * _FINE
+    guesses = count()
+
+    def middle(low: int, high: int) -> int:
+        """A guess, then its neighbour, which often ends the search, then the middle."""
+        return _guess(low, high, users[low], users[high], n) if next(guesses) % 3 < 2 else halved(low, high)
+
+    low, high = narrow(enough, low, high, middle=middle, wide=lambda low, high: high - low > 1)
+    return value(low if lower else high), place
+
+
+def _coarse_place(enough: Callable[[int], bool], start: int) -> int | None:
+    """A coarse step that is enough while the one before is not, near ``start``; None if none is enough."""
+    upwards = next((i for i in range(start, _COARSE + 1) if enough(i)), None)
+    place = upwards if upwards is not None else next((i for i in range(start - 1, -1, -1) if enough(i)), None)
+    while place is not None and place > 0 and enough(place - 1):
+        place -= 1
+    return place
+
+
+def _guess(low: int, high: int, users_low: int | None, users_high: int | None, n: int) -> int:
+    """Where a power law through both ends reaches ``n`` users: the step that is then just enough, or the one before
+    it."""
+    if not users_low or not users_high or users_low <= users_high:
+        return (low + high) // 2
+    share = (math.log(users_low) - math.log(max(n, 1))) / (math.log(users_low) - math.log(users_high))
+    return min(high - 1, max(low + 1, round(low + share * (high - low))))
+
+
+def _rounded(value: float, *, up: bool) -> Fraction:
+    """Two significant digits and a half: a value a reader can type again."""
+    scale = 10 ** (2 - math.floor(math.log10(value)))
+    return Fraction(math.ceil(value * scale) if up else math.floor(value * scale)) / Fraction(scale)
+
+
+# What a stated model lets expect of the methods of a plan: simulated with fixed seeds, so the same question has the
+# same answer; it holds for its model only.
+
+
+_EPSILONS = (1e-3, 100.0)
+
+
+def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:
+    """For every method that can be simulated on the model, the number that the plan is about: users, or an epsilon, at
+    which the mean loss is at most alpha, or that mean."""
+    if plan.asked is None:
+        return ()
+    target, quantity, rows = plan.asked.target, plan.quantity, []
+    for simulation in target.simulations(plan.asked.setting):
+        numbers = [_predicted(plan, simulation, m) for m in plan.records_per_user]
+        error = max((error for _, error in numbers), default=0.0)
+        capped = f"runs ended at their public number: the standard error is {error:.0%}, not {SETTLED:.0%}"
+        row = PlanRow(
+            simulation.method,
+            "predicted",
+            f"mean {target.measure} on one simulated model, {simulation.model}",
+            tuple(value for value, _ in numbers),
+            capped if error > SETTLED * 1.0001 else "",
+            f"mean {target.measure}" + ("" if quantity == "alpha" else " at most alpha"),
+            round(error, 4),
+            quantity,
+            simulation.key,
+        )
+        rows.append(row)
+    return tuple(rows)
+
+
+def _predicted(plan: Plan, simulation: Simulation, m: int) -> tuple[Any, float]:
+    """The number for ``m`` records per user, and its standard error as a share."""
+    assert plan.asked is not None
+    if plan.quantity == "users":
+        return simulation.found(m)
+    target, n = plan.asked.target, plan.asked.n_users
+    assert n is not None
+    if plan.quantity == "epsilon":
+        least = _least_epsilon(simulation, m, n, float(target.alpha))
+        return (None if least is None else _three(least)), 0.0
+    mean = simulation.at(m, n, target.epsilon)
+    return (None, 0.0) if mean is None else (_three(mean.excess), mean.relative)
+
+
+def _least_epsilon(simulation: Simulation, m: int, n: int, alpha: float) -> float | None:
+    """The least epsilon with a mean excess of at most ``alpha``, by bisection on a logarithmic scale; the error falls
+    with epsilon."""
+
+    def enough(exponent: float) -> bool:
+        found = simulation.at(m, n, _three(math.exp(exponent)), alpha)
+        return found is not None and found.excess <= alpha
+
+    low, high = (math.log(end) for end in _EPSILONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released, however large the epsilon
+        if not enough(high):
+            return None
+        return math.exp(narrow(enough, low, high, middle=half_way, steps=EPSILON_STEPS)[1])
+
+
+def _three(value: float) -> Fraction:
+    """Three significant digits."""
+    return Fraction(f"{value:.3g}")
 
 
 @dataclass(frozen=True)

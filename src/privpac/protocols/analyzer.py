@@ -24,15 +24,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from privpac.bounds.agreement.plurality import local_edge, shuffle_edge
-from privpac.bounds.laws import nbinom
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import BOTTOM
-from privpac.learners.agreement.learner import pure_selection
-from privpac.learners.agreement.rule import AgreedRule
 from privpac.mechanisms.votes import StableHistogram
+from privpac.methods.agreement.agreement_learner import AgreedRule, pure_selection
+from privpac.methods.agreement.plurality import local_edge, shuffle_edge
 from privpac.protocols.domains import domains_of
 from privpac.protocols.hadamard import ChunkedHadamard, Report
 from privpac.protocols.manifest import Manifest
@@ -40,8 +38,9 @@ from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.protocols.support import Support, support_central, support_local, support_shuffled
 from privpac.protocols.wire import HEAD, SEALED, frame, parse
-from privpac.released import NoRelease, Outcome, Released
+from privpac.result import NoRelease, Outcome, Released
 from privpac.rng import Rng, secret_rng
+from privpac.special import nbinom
 
 __all__ = [
     "Analysis",

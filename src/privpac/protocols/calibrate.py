@@ -18,9 +18,9 @@ from fractions import Fraction
 
 from flint import arb
 
+from privpac.bisection import least_between
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError, Undecided
 from privpac.exact import Ball, Rational, as_arb, ball_of, precision, rational
-from privpac.least import least_between
 from privpac.parameters import read_epsilon
 
 __all__ = ["ShuffleNoise", "calibrate", "delta_one", "delta_two", "noise_mass"]

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from privpac.errors import ManifestError, ParameterError, PrivpacError
-from privpac.protocols.bundle import bundle, unbundle
+from privpac.files import write_durably
 from privpac.protocols.columns import check_columns, encode
 from privpac.protocols.device import ACCEPTED, Device, Kept
 from privpac.protocols.manifest import Manifest
@@ -36,8 +36,7 @@ from privpac.protocols.promises import told
 from privpac.protocols.seal import seal
 from privpac.protocols.signature import CoordinatorKey, fingerprint
 from privpac.protocols.submit import read_token, submit
-from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
-from privpac.released_write import write_durably
+from privpac.protocols.wire import bundle, pack_item, pack_report, pack_shuffled, unbundle
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["Client", "bundle", "main", "read_records", "unbundle"]

@@ -40,10 +40,10 @@ from pathlib import Path
 from typing import Any
 
 from privpac.errors import ParameterError
+from privpac.files import keep_once
 from privpac.protocols.files import NAME, fault_of, limit_of, pack_folder
 from privpac.protocols.manifest import VERSION, Manifest
 from privpac.protocols.submit import receipt, submit
-from privpac.released_write import keep_once
 
 __all__ = ["Collector", "CollectorLimits", "submit"]
 

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.races.words import rate
-from privpac.bounds.agreement.plurality import CLEAR, users_histogram, users_local, users_shuffle
-from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
+from privpac.device.correlated_sampling import rate
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
-from privpac.learners import TwoVoices
 from privpac.mechanisms.votes import StableHistogram
+from privpac.methods import TwoVoices
+from privpac.methods.agreement.plurality import CLEAR, users_histogram, users_local, users_shuffle
 from privpac.protocols.analyzer import Analysis
 from privpac.protocols.client import Client
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
 from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffler import Shuffler
 from privpac.rng import PublicCoins
+from privpac.rules import Thresholds
 
 __all__ = ["Demo", "DemoRow", "demo"]
 

@@ -25,10 +25,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from privpac.errors import BudgetExhausted, ManifestError, ParameterError
-from privpac.protocols.bundle import bundle, unbundle
+from privpac.files import keep_once
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.signature import fingerprint, sound_key
-from privpac.released_write import keep_once
+from privpac.protocols.wire import bundle, unbundle
 
 __all__ = ["ACCEPTED", "Device", "Kept"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 from fractions import Fraction
 
-from privpac.concepts.cells import Frozen
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.errors import ParameterError
 from privpac.protocols.columns import DeviceColumn
+from privpac.rules.enumerated import Frozen
 
 __all__ = ["column_of", "columns_of", "domain_of", "domains_of"]
 

@@ -22,10 +22,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from privpac.errors import ParameterError
-from privpac.protocols.bundle import bundle, unbundle
+from privpac.files import keep_once
 from privpac.protocols.manifest import MAX_BYTES, Manifest
-from privpac.protocols.wire import HEAD, PLAIN, SEALED, frame, pack_shuffled
-from privpac.released_write import keep_once
+from privpac.protocols.wire import HEAD, PLAIN, SEALED, bundle, frame, pack_shuffled, unbundle
 
 __all__ = [
     "NAME",

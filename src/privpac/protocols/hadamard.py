@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.scores import walsh_hadamard
+from privpac.device.scores import walsh_hadamard
 from privpac.errors import ParameterError, TooLargeError
 from privpac.rng import Rng
 

@@ -27,10 +27,10 @@ from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, Sum
-from privpac.distributions.masses import ColumnMasses, published
+from privpac.distributions.histogram import ColumnMasses, published
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Model, Neighbours
-from privpac.learners.base import count_users
+from privpac.methods.base import count_users
 from privpac.parameters import named, probability, whole_or_none
 from privpac.protocols.calibrate import ShuffleNoise, calibrate
 from privpac.protocols.negative_binomial import check_total, sample_total

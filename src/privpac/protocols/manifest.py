@@ -17,9 +17,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from privpac.agreement.races.flat import MAX_DENOMINATOR
-from privpac.agreement.tasks import Task
-from privpac.agreement.work import check_work
+from privpac.device.correlated_sampling import MAX_DENOMINATOR
+from privpac.device.tasks import Task
+from privpac.device.work import check_work
 from privpac.errors import ManifestError, ParameterError, PrivpacError, TooLargeError
 from privpac.protocols.columns import DeviceColumn, exact
 from privpac.protocols.hadamard import ChunkedHadamard

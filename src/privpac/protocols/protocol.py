@@ -1,6 +1,6 @@
 """A run over data that stay with the people: parameters in, a manifest out, one client for each person, one analysis.
 
-Every person's device turns its own records into one item with a public seed (:mod:`privpac.agreement`) and sends a
+Every person's device turns its own records into one item with a public seed (:mod:`privpac.device`) and sends a
 noisy trace of it; the item named most often is found from all traces.
 
 | class | who sees what | guarantee |
@@ -28,16 +28,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privpac.agreement.races.flat import MAX_DENOMINATOR
-from privpac.agreement.races.words import check_seed
-from privpac.agreement.tasks import Task
-from privpac.bounds.agreement.plurality import CLEAR
-from privpac.concepts.cells import Frozen, named_domains
+from privpac.device.correlated_sampling import MAX_DENOMINATOR, check_seed
+from privpac.device.tasks import Task
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
-from privpac.learners.agreement.classes import need_ordered_columns
 from privpac.mechanisms.randomized_response import keep_probability
+from privpac.methods.agreement.agreement_learner import need_ordered_columns
+from privpac.methods.agreement.plurality import CLEAR
 from privpac.parameters import read_epsilon
 from privpac.protocols.analyzer import (
     Analysis,
@@ -55,8 +53,9 @@ from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.protocols.shuffler import Shuffler
 from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
-from privpac.released import Released
+from privpac.result import Released
 from privpac.rng import Rng, secret_rng
+from privpac.rules.enumerated import Frozen, named_domains
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData
@@ -71,7 +70,7 @@ _FEWEST = 20
 class Protocol(ABC):
     """What the protocols share.
 
-    ``rule`` is a kind of rule (:data:`privpac.agreement.tasks.KINDS`), ``features`` maps columns to their domains,
+    ``rule`` is a kind of rule (:data:`privpac.device.tasks.KINDS`), ``features`` maps columns to their domains,
     ``task`` holds public parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with
     fewer than ``min_records`` valid records (20, or gamma if that is larger) has nothing to say; it reads at most
     ``max_records``.  ``beta``: where no two people agree a rule is released with at most this probability.

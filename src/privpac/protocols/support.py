@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privpac.bounds.laws import binom, nbinom
-from privpac.least import least
+from privpac.bisection import least
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
+from privpac.special import binom, nbinom
 
 __all__ = ["CONFIDENCE", "Support", "support_central", "support_local", "support_shuffled"]
 

@@ -27,10 +27,9 @@ from privpac.distributions.results import (
     VocabularyDistribution,
 )
 from privpac.distributions.selection.selector import HypothesisSelector
-from privpac.released import Released
-from privpac.report.pages import page, write_page
+from privpac.report.pages import WORDS, page, promise_lines, write_page
 from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
-from privpac.report.words import WORDS, promise_lines
+from privpac.result import Released
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.named import RULES, rule_class
 from privpac.errors import PrivpacError
 from privpac.evaluation import Evaluation
-from privpac.released import Released
 from privpac.report.distribution import distribution_figure, write_distribution_report
 from privpac.report.evaluation import write_evaluation_report
 from privpac.report.rule import write_report
+from privpac.result import Released
+from privpac.rules.base import ConceptClass, Rule
+from privpac.rules.named import RULES, rule_class
 
 __all__ = ["class_of", "write_released"]
 

@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from privpac.concepts.base import Rule
+from privpac.display import Picture
 from privpac.evaluation import Evaluation
 from privpac.lazy import need
-from privpac.released_shown import Picture
-from privpac.report.cards import card_figure
 from privpac.report.distribution import distribution_figure
-from privpac.report.measured import bars_figure
-from privpac.report.plots import INK, NO, YES, domain_figure, figure_of, plain_name, svg
-from privpac.report.slices import weights_figure
-from privpac.report.trees import questions_figure
+from privpac.report.evaluation import bars_figure
+from privpac.report.plots import (
+    INK,
+    NO,
+    YES,
+    card_figure,
+    domain_figure,
+    figure_of,
+    plain_name,
+    questions_figure,
+    svg,
+    weights_figure,
+)
+from privpac.rules.base import Rule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,24 +11,23 @@ from typing import Any
 
 from markupsafe import Markup
 
-from privpac.concepts.base import Rule
 from privpac.data import UserData
 from privpac.data.check import DataCheck
-from privpac.data.missing import invalid_words
+from privpac.data.domains import invalid_words
 from privpac.errors import MissingExtra, ParameterError
 from privpac.evaluation import Evaluation
 from privpac.exact import shown
 from privpac.guarantee import Guarantee, Unit
 from privpac.ledger import BudgetLedger
 from privpac.planning import Plan
-from privpac.planning.tables import NAMES, meanings
-from privpac.released import Released
+from privpac.planning.plans import NAMES, meanings
 from privpac.report.distribution import distribution_picture
 from privpac.report.drawn import rule_picture
-from privpac.report.measured import bars_picture
-from privpac.report.pages import page
+from privpac.report.evaluation import bars_picture
+from privpac.report.pages import WORDS, page, promise_lines
 from privpac.report.plots import NO, YES
-from privpac.report.words import WORDS, promise_lines
+from privpac.result import Released
+from privpac.rules.base import Rule
 
 __all__ = ["fragment"]
 

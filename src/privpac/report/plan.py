@@ -17,7 +17,7 @@ from typing import Any
 from privpac.planning import Plan
 from privpac.planning import plan as ask
 from privpac.planning.curves import Curves
-from privpac.planning.tables import NAMES, cost_cells, meanings
+from privpac.planning.plans import NAMES, cost_cells, meanings
 from privpac.report.pages import page, write_page
 from privpac.report.plots import INK, LINES, QUIET, Markup, figure_of, svg
 

@@ -7,35 +7,45 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import cache
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from privpac.concepts.base import Rule
 from privpac.data import Domain
-from privpac.data.missing import values_of
+from privpac.data.domains import values_of
 from privpac.lazy import need
 from privpac.planning import Plan
 from privpac.report.pages import standing
+from privpac.rules.base import Rule
+from privpac.rules.scorecards import Card
+from privpac.rules.wide_columns import BinnedColumn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "AskingRule",
     "Markup",
     "borders",
+    "card_figure",
+    "cards_of",
     "codes_to_draw",
     "domain_figure",
     "figure_of",
     "places",
     "plain_name",
     "plan_picture",
+    "questions_figure",
     "svg",
     "ticks",
+    "weights_figure",
 ]
+
 
 YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
 LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a", "#b3197a")
@@ -250,3 +260,243 @@ def plan_picture(plan: Plan) -> Markup | str:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return svg(figure, "users needed for each number of records per user")
+
+
+# The picture of a points card: a strip for each column, its answers from left to right, darker where they give more
+# points.
+
+
+_ROW, _BAR = 0.5, 0.42
+_MISSING = 0.09
+"""The width of the box of missing values, beside a strip of width 1."""
+_MOST_ROWS = 60
+_FEW = 8
+_LETTER = 0.021
+"""About the width of a letter below a strip."""
+
+
+@cache
+def _shades() -> Any:
+    return need("matplotlib.colors").LinearSegmentedColormap.from_list("points", [NO, YES])
+
+
+def cards_of(rule: Any) -> list[dict[str, Any]]:
+    """What a page shows of a card, or of each of several; nothing of other rules and of constants."""
+    if getattr(rule, "picture", "") != "card":
+        return []
+    return [
+        {
+            "label": card.label,
+            "threshold": card.threshold,
+            "most": card.most,
+            "picture": svg(card_figure(card), str(card)) if card.table else "",
+            "lines": card.table,
+            "idle": card.idle,
+            "bands": card.band_words() if card.bands else (),
+        }
+        for card in rule.cards
+    ]
+
+
+def card_figure(card: Card) -> Figure:
+    """All columns whose answers differ in points, up to a page of them."""
+    shown = [(column, points) for column, points in zip(card.columns, card.points) if column.name in card.reads][
+        :_MOST_ROWS
+    ]
+    figure, axes = figure_of(_ROW * len(shown) + 0.3)
+    for row, (column, points) in enumerate(shown):
+        y = -float(row)
+        axes.text(-0.02, y + _BAR / 2, plain_name(column.name, 18), ha="right", va="center", fontsize=9, color=INK)
+        _strip(axes, column, points, y, card.top)
+    axes.set_xlim(-0.02, 1.02 + _MISSING)
+    axes.set_ylim(-len(shown) + 0.55, 1 - 0.4)
+    axes.axis("off")
+    return figure
+
+
+def _strip(axes: Any, column: BinnedColumn, points: tuple[int, ...], y: float, top: int) -> None:
+    """One column: neighbouring bins with the same points are one box."""
+    whole, named, last = column.width if column.is_category else column.bins, _named(column), -1.0
+    key = (lambda b: b) if named else (lambda b: points[b])
+    for _, run in groupby(range(whole), key=key):
+        bins = list(run)
+        left, right = bins[0] / whole, (bins[-1] + 1) / whole
+        _box(axes, left, right, y, points[bins[0]], top)
+        name = _answer(column, bins[-1])
+        wide = len(name) * _LETTER
+        at = (left + right) / 2 if named else right
+        if name and at - wide / 2 > last:  # names that would run into each other are left out; the table has all
+            axes.text(at, y - 0.05, plain_name(name, 12), ha="center", va="top", fontsize=6.5, color=QUIET)
+            last = at + wide / 2
+    if column.has_missing and not column.is_category:
+        _box(axes, 1.02, 1.02 + _MISSING, y, points[-1], top)
+        axes.text(1.02 + _MISSING / 2, y - 0.05, "missing", ha="center", va="top", fontsize=6.5, color=QUIET)
+
+
+def _named(column: BinnedColumn) -> bool:
+    """Whether every box is one value: a category, or one of a few numbers."""
+    return column.is_category or column.bins == values_of(column.domain).size <= _FEW
+
+
+def _answer(column: BinnedColumn, last: int) -> str:
+    """What stands below a box: its value, or the cut at its end."""
+    domain = values_of(column.domain)
+    if _named(column):
+        return domain.text(last) if last < column.bins else "missing"
+    return domain.text(column.edges[last] - 1) if last < column.bins - 1 else ""
+
+
+def _box(axes: Any, left: float, right: float, y: float, points: int, top: int) -> None:
+    shade = points / top
+    box = need("matplotlib.patches").Rectangle
+    axes.add_patch(box((left, y), right - left, _BAR, facecolor=_shades()(shade), edgecolor="white", linewidth=0.8))
+    if right - left > 0.03:
+        colour = "white" if shade > 0.45 else INK
+        axes.text((left + right) / 2, y + _BAR / 2, str(points), ha="center", va="center", fontsize=7.5, color=colour)
+
+
+# A weighted sum of three or more columns as a picture: how far each column moves the sum, and slices of the rule.
+#
+# The bars say how much of the sum's whole range a column can move, from its least to its greatest declared value, and
+# which way.  The slices are maps over the two columns that move most, with the third at its least, middle and greatest
+# value and all others in the middle of their domains: public numbers only.
+
+
+_SLICE_ROW = 0.34
+_MOST_BARS = 16
+_AGAINST = "#c2571a"
+
+
+def weights_figure(rule: Rule) -> Figure:
+    """Bars of all weighted columns above three slices."""
+    pulls = dict(sorted(rule.pulls.items(), key=lambda item: -abs(item[1])))
+    shown = dict(list(pulls.items())[:_MOST_BARS])
+    high = _SLICE_ROW * len(shown) + 0.55
+    drawing = need("matplotlib.figure", "a picture")
+    figure: Figure = drawing.Figure(figsize=(WIDTH * 1.25, high + 2.3), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[high, 2.3])
+    _bars(parts[0].subplots(), shown, sum(map(abs, pulls.values())), plain_name(rule.label, 20))
+    x, y, z = list(pulls)[:3]
+    domain = rule.features[z]
+    low, top = domain.value_range()
+    panels = parts[1].subplots(1, 3, sharey=True)
+    for axes, at in zip(panels, (low, (low + top) // 2, top)):
+        _slice(axes, rule, (x, y), {z: at})
+        axes.set_title(f"{plain_name(z, 12)} = {plain_name(domain.text(at), 10)}", fontsize=9)
+    panels[0].set_ylabel(plain_name(y, 24), fontsize=9)
+    panels[1].set_xlabel(plain_name(x), fontsize=9)
+    return figure
+
+
+def _bars(axes: Any, pulls: dict[str, float], whole: float, label: str) -> None:
+    names = list(reversed(pulls))
+    shares = [pulls[name] / whole for name in names]
+    axes.barh(range(len(names)), shares, color=[YES if share > 0 else _AGAINST for share in shares], height=0.62)
+    axes.set_yticks(range(len(names)), [plain_name(name, 24) for name in names], fontsize=9)
+    axes.axvline(0, color=QUIET, linewidth=0.8)
+    reach = max(map(abs, shares)) * 1.12
+    axes.set_xlim(-reach if min(shares) < 0 else 0, reach if max(shares) > 0 else 0)
+    axes.xaxis.set_major_formatter(lambda share, _: f"{100 * abs(share):.0f} %")
+    axes.set_xlabel(
+        f"share of the sum that the column can move; right: towards {label}, left: away from it", fontsize=8
+    )
+    axes.tick_params(axis="both", length=0, labelsize=9)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _slice(axes: Any, rule: Rule, plane: tuple[str, str], fixed: dict[str, int]) -> None:
+    domains: dict[str, Domain] = {name: rule.features[name] for name in rule.reads}
+    xs, ys = (codes_to_draw(domains[name], (), POINTS // 6) for name in plane)
+    grid_x, grid_y = np.meshgrid(xs, ys)
+    rest = {name: sum(domain.value_range()) // 2 for name, domain in domains.items()} | fixed
+    codes = {name: np.full(grid_x.size, code, dtype=np.uint64) for name, code in rest.items()}
+    said = rule.predict_codes(codes | {plane[0]: grid_x.ravel(), plane[1]: grid_y.ravel()}).reshape(grid_x.shape)
+    axes.pcolormesh(
+        borders(places(domains[plane[0]], xs)),
+        borders(places(domains[plane[1]], ys)),
+        said,
+        cmap=need("matplotlib.colors").ListedColormap([NO, YES]),
+        vmin=0,
+        vmax=1,
+        shading="flat",
+        rasterized=True,
+    )
+    axes.tick_params(labelsize=8)
+    ticks(axes.xaxis, domains[plane[0]], xs, 2)
+    ticks(axes.yaxis, domains[plane[1]], ys, 4)
+
+
+# A small tree as a picture: questions in boxes, answers on the lines, labels in the leaves.
+
+
+_LONGEST = 34
+_SIDES = ("yes", "no")
+
+
+class AskingRule(Protocol):
+    """A rule that asks questions: the first one, and of each side its label, or its question and two labels."""
+
+    @property
+    def drawn(self) -> tuple[str, tuple[str, ...], tuple[str, ...]]: ...
+
+    def condition(self) -> str: ...
+
+
+def questions_figure(rule: AskingRule) -> Figure:
+    """The tree from the first question down."""
+    root, yes, no = rule.drawn
+    deep = max(len(yes), len(no)) > 1
+    figure, axes = figure_of(2.3 if deep else 1.5)
+    figure.set_size_inches(WIDTH * 1.35, figure.get_size_inches()[1])
+    axes.set_axis_off()
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-0.12 if deep else 0.35, 1.08)
+    _tree_box(axes, 0.5, 1.0, root, None)
+    for x, side, answer in ((0.25, yes, "yes"), (0.75, no, "no")):
+        _line(axes, (0.5, 1.0), (x, 0.5), answer)
+        if len(side) == 1:
+            _tree_box(axes, x, 0.5, side[0], side[0])
+            continue
+        _tree_box(axes, x, 0.5, side[0], None)
+        for at, label, inner in zip((x - 0.125, x + 0.125), side[1:], _SIDES):
+            _line(axes, (x, 0.5), (at, 0.0), inner)
+            _tree_box(axes, at, 0.0, label, label)
+    return figure
+
+
+def _tree_box(axes: Any, x: float, y: float, text: str, label: str | None) -> None:
+    """A question, or a leaf in the colour of its label."""
+    shown = plain_name(text, _LONGEST)
+    colour = "white" if label is None else YES if label == "yes" else NO
+    axes.text(
+        x,
+        y,
+        shown,
+        ha="center",
+        va="center",
+        fontsize=9,
+        color="white" if label == "yes" else INK,
+        fontweight="normal" if label is None else "bold",
+        zorder=3,
+        bbox={
+            "boxstyle": "round,pad=0.45" if label is not None else "square,pad=0.45",
+            "facecolor": colour,
+            "edgecolor": QUIET,
+        },
+    )
+
+
+def _line(axes: Any, start: tuple[float, float], end: tuple[float, float], answer: str) -> None:
+    axes.plot([start[0], end[0]], [start[1], end[1]], color=QUIET, linewidth=1, zorder=1)
+    axes.text(
+        (start[0] + end[0]) / 2,
+        (start[1] + end[1]) / 2,
+        answer,
+        fontsize=8,
+        color=QUIET,
+        ha="center",
+        va="center",
+        zorder=2,
+        bbox={"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"},
+    )

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.trees import VC1Tree
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
-from privpac.released import Released
-from privpac.report.cards import cards_of
 from privpac.report.drawn import rule_picture
-from privpac.report.measured import before_the_data, evaluated_section
-from privpac.report.pages import page, write_page
-from privpac.report.plots import NO, YES, plan_picture
-from privpac.report.words import WORDS, promise_lines
+from privpac.report.evaluation import before_the_data, evaluated_section
+from privpac.report.pages import WORDS, page, promise_lines, write_page
+from privpac.report.plots import NO, YES, cards_of, plan_picture
+from privpac.result import Released
+from privpac.rules.base import ConceptClass, Rule
+from privpac.rules.hierarchies import VC1Tree
 
 __all__ = ["plan_for_report", "report_html", "write_report"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from privpac.errors import BudgetExhausted, LedgerError
-from privpac.learners.prediction.session import PredictionSession, QueryBatch
+from privpac.methods.prediction.session import PredictionSession, QueryBatch
 from privpac.serve.commit import Committer
 from privpac.serve.keys import ApiKey
 from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send

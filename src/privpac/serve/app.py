@@ -1,6 +1,6 @@
 """The prediction service as a web application.
 
-``POST /predict`` gives noisy majorities (:mod:`privpac.learners.prediction.session`), each of them counted in the
+``POST /predict`` gives noisy majorities (:mod:`privpac.methods.prediction.session`), each of them counted in the
 ledger, on disk, before the response is made; ``GET /budget`` says what is left, ``GET /guarantee`` what is promised and
 which features a query has, ``GET /healthz`` whether the ledger can be used.  ``/`` is the operator's console; its
 addresses under ``/console/api`` need the operator's key.  The API is described at ``/openapi.json``; nothing is loaded
@@ -30,8 +30,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
-from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
+from privpac.methods.prediction.session import PredictionSession
 from privpac.report import pages
 from privpac.serve.answering import Predict, read_json
 from privpac.serve.commit import Pulse

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.learners.prediction.session import PredictionSession, QueryBatch
+from privpac.methods.prediction.session import PredictionSession, QueryBatch
 
 __all__ = ["Committer", "Pulse"]
 

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from privpac.errors import ModelFileError, ParameterError
+from privpac.files import write_whole
 from privpac.guarantee import one_of, positive_int
-from privpac.ledger.rows import now, plain_text
-from privpac.released_write import write_whole
+from privpac.ledger.records import now, plain_text
 
 __all__ = ["ApiKey", "KeyStore", "Role", "exposed"]
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from privpac.data import Domain, Floats
 from privpac.data.encode import float_keys
 from privpac.errors import SchemaError
-from privpac.learners.prediction.session import PredictionSession
+from privpac.methods.prediction.session import PredictionSession
 from privpac.serve.keys import Role
 from privpac.serve.session_file import rule_name
 

@@ -27,15 +27,15 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import CUT_RULES, RULES, name_of, rule_class
-from privpac.concepts.one_column import stored_in_order
 from privpac.data import Domain
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
+from privpac.files import write_durably, write_whole
 from privpac.guarantee import Guarantee
-from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.released_write import write_durably, write_whole
+from privpac.methods.prediction.session import PredictionSession
+from privpac.rules.base import ConceptClass
+from privpac.rules.named import CUT_RULES, RULES, name_of, rule_class
+from privpac.rules.one_column import stored_in_order
 from privpac.serve.keys import exposed
 
 __all__ = ["SECRET_VARIABLE", "load_session", "new_secret", "operator_secret", "rule_name", "save_session"]

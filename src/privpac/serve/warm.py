@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from privpac.learners.prediction.session import PredictionSession
+from privpac.methods.prediction.session import PredictionSession
 from privpac.rng import secret_rng
 from privpac.serve.schema import columns
 

@@ -19,19 +19,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from privpac.api import prepare, prepare_default
-from privpac.concepts.base import ConceptClass, relabelled
-from privpac.concepts.cards.family import PointsCard
-from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.trees import VC1Tree, parse_tree
+from privpac.api.learn import prepare, prepare_default
 from privpac.data import Domain
 from privpac.data.schema_file import Schema
 from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Evaluation, EvaluationCertificate
 from privpac.guarantee import Unit
-from privpac.learners.base import Learner
-from privpac.learners.registry import METHODS, class_of_rules, takes
-from privpac.released import Released
+from privpac.methods.base import Learner
+from privpac.methods.registry import METHODS, class_of_rules, takes
+from privpac.result import Released
+from privpac.rules.base import ConceptClass, relabelled
+from privpac.rules.hierarchies import VC1Tree, parse_tree
+from privpac.rules.scorecards import PointsCard
+from privpac.rules.small_trees import SmallTrees
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from privpac.api_distributions import distribution_learner, equal_bins
+from privpac.api.distributions import distribution_learner, equal_bins
 from privpac.data import Domain, Floats
 from privpac.data.schema_file import Schema
 from privpac.distributions.base import DistributionLearner

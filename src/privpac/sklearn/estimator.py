@@ -12,15 +12,15 @@ import numpy as np
 import polars as pl
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privpac.api import release_rule
+from privpac.api.learn import release_rule
 from privpac.data import Domain, Floats, Missing, UserData
 from privpac.data.columns import column
 from privpac.data.schema_file import Schema, read_schema
 from privpac.errors import ItemLevelWarning, ParameterError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Unit, one_of
-from privpac.learners.base import Learner
 from privpac.ledger import BudgetLedger
-from privpac.released import Released
+from privpac.methods.base import Learner
+from privpac.result import Released
 from privpac.sklearn.surroundings import SEARCH, fitted_in_front, in_search
 
 __all__ = ["GroupsAsked", "PrivateEstimator"]

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from privpac.data import Domain
 from privpac.distributions.cells import is_numeric
-from privpac.distributions.quantiles.columns import ColumnQuantiles
+from privpac.distributions.quantiles.quantile_learner import ColumnQuantiles
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
 from privpac.sklearn.estimator import PrivateEstimator

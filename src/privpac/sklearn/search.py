@@ -18,7 +18,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from privpac.errors import ParameterError
-from privpac.evaluation.search import SearchLearner
+from privpac.evaluation.select_model import SearchLearner
 from privpac.evaluation.together import part_budget
 from privpac.guarantee import Guarantee
 from privpac.sklearn.classifier import PrivateRuleClassifier

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from privpac.concepts.named import RULES
 from privpac.errors import ParameterError, PrivpacError
 from privpac.report import pages
+from privpac.rules.named import RULES
 from privpac.studio.desk import Busy, Declaration, Desk
 from privpac.studio.guard import Guard, Locks
 from privpac.studio.plans import STOPS, planned

@@ -25,8 +25,7 @@ from typing import Any
 
 import polars as pl
 
-from privpac.api import load
-from privpac.concepts.base import Rule
+from privpac.api.learn import load
 from privpac.data.declare import parse_feature
 from privpac.data.private_folder import PrivateFolder
 from privpac.data.schema_file import OPEN, Schema, domain_value
@@ -34,8 +33,9 @@ from privpac.data.suggest import chosen, column_types, suggest_domains
 from privpac.errors import ParameterError, PrivpacError
 from privpac.exact import rational, shown
 from privpac.guarantee import Guarantee, Neighbours, Unit
-from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
+from privpac.methods.base import ITEM_LEVEL
+from privpac.rules.base import Rule
 from privpac.studio import words
 from privpac.studio.words import Ran, ReleasePlaces, TextFormat
 

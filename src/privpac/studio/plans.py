@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from privpac.concepts.named import default_rule, rule_class
 from privpac.data.domains import Domain, Integers
 from privpac.data.schema_file import Schema
 from privpac.errors import PrivpacError
 from privpac.exact import rational, shown
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.planning import Plan, plan
+from privpac.rules.named import default_rule, rule_class
 from privpac.studio.desk import said_promise
 from privpac.studio.words import command_line, plan_words
 

@@ -11,7 +11,7 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
-from privpac.released import register
+from privpac.result import register
 
 __all__ = ["Quantiles"]
 

@@ -14,31 +14,417 @@ contribution.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log2
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.bounds.certificate import Certificate
-from privpac.bounds.selection.pairwise import certify_pairwise, plan_pairwise
-from privpac.bounds.selection.scheffe import certify_scheffe, plan_scheffe
-from privpac.errors import InfeasibleError, ParameterError
+from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.parameters import DEFAULT_BETA, bounds, fraction_or_none, named, probability, whole_or_none
+from privpac.sample_size import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation, users_for
+from privpac.special import bdtr, ndtr
 
-__all__ = ["ClipAim", "ClipPlan", "KnownPairs", "default_resolution", "read_top"]
+__all__ = [
+    "ClipAim",
+    "ClipPlan",
+    "KnownPairs",
+    "certify_pairwise",
+    "certify_scheffe",
+    "clipped_mean",
+    "default_resolution",
+    "pairwise_closed_form",
+    "plan_pairwise",
+    "plan_scheffe",
+    "read_top",
+]
+
+
+# Users that clipped pairwise selection needs: every pair of rules is compared, each user moves a comparison by at most
+# ``tau``.
+#
+# **Certificate C2.**  One record's comparison lies in a sub-interval of [-1, 1] of width ``width`` containing 0 (2 for
+# agnostic learning, 1 for Scheffé comparisons of distributions), every user has ``m`` records, some candidate has score
+# at most ``a0`` and the output shall have score below ``a1``; ``gam = a1 - a0``, ``sig = width sqrt(m) / 2``, ``Q`` the
+# normal upper tail.  Clipping costs at most ``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` (``a1 m - tau + sig
+# sqrt(pi/2)``
+# for clips below the mean ``a1 m``) and ``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is ``Gam =
+# gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is cut off).  With ``lam = epsilon / rho``, failure is at most
+# ``beta`` if ``Gam > 0`` and
+#
+# * *split*: ``n Gam >= b sqrt n + c``, ``b = 2 width sqrt(m ln(4|H|/beta)/2)``, ``c = ln(2|H|/beta)/lam``; or
+# * *chernoff*: ``n >= ln(|H|**2/beta) / (th Gam - th**2 m width**2 / 2)``, ``th = min(lam, Gam/(m width**2))``.
+
+
+Array = NDArray[np.float64]
+_MAX_CLIPS = 1 << 20
+_ASSUMES = "users with equally many records from one law, and a candidate of score at most {alpha0}"
+
+
+def plan_pairwise(
+    *,
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    alpha0: Rational = 0,
+    width: Rational = 2,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    clip_step: Rational = 1,
+) -> Certificate:
+    """The clip and the bound (*split* before *chernoff*) that certify the fewest users; the first minimum wins.
+
+    Clips are the multiples of ``clip_step`` up to ``records_per_user``: 1 for agnostic learning, 1/4 for Scheffé
+    comparisons.  Agnostic use: ``alpha0 = 0`` and ``alpha1`` = the target excess, less the accuracy of a representation
+    if one is used.  ``n_users`` is ``None`` when clipping eats the margin at every clip, which for ``tau = m`` never
+    happens.
+    """
+    m = positive_int(records_per_user, "records_per_user")
+    step = rational(clip_step, "clip_step", above=0, maximum=m)
+    if m / step > _MAX_CLIPS:
+        raise TooLargeError(
+            f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step"
+        )
+    wanted = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
+    return _best(_Multiples(step, math.floor(m / step)), wanted, m, neighbours)
+
+
+def certify_pairwise(
+    *,
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    tau: Rational,
+    alpha0: Rational = 0,
+    width: Rational = 2,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """The certificate for one clip ``tau`` (in records)."""
+    m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+    clip = rational(tau, "tau", above=0)
+    return _best([clip], read_target(log_size, epsilon, alpha0, alpha1, width, beta), m, neighbours)
+
+
+def pairwise_closed_form(
+    *,
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    alpha0: Rational = 0,
+    width: Rational = 2,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """``tau = ceil(a1 m + (width sqrt m / 2) sqrt(2 max(0, ln(2.51 width/(gam sqrt m)))))`` leaves half of the margin;
+    then
+
+    ``n >= max{16 tau ln(2|H|/beta)/(epsilon gam m), 32 width**2 ln(4|H|/beta)/(gam**2 m)}`` under replace, 8 instead of
+    16 under add-remove.
+    """
+    m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+    log_h, eps, a0, a1, w, b, assumption = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
+    margin, root = a1 - a0, math.sqrt(m)
+    tau = math.ceil(a1 * m + w * root / 2 * math.sqrt(2 * max(0.0, math.log(2.51 * w / (margin * root)))))
+    factor = 8 if relation(neighbours) is Neighbours.ADD_REMOVE else 16
+    needed = max(
+        factor * tau * (math.log(2 / b) + log_h) / (eps * margin * m),
+        32 * w * w * (math.log(4 / b) + log_h) / (margin**2 * m),
+    )
+    return Certificate.upper(
+        users_for(needed, 1.0),
+        "pairwise selection, closed form",
+        assumption,
+        tau=tau,
+        records_per_user=m,
+    )
+
+
+@dataclass(frozen=True)
+class _Multiples(Sequence[Fraction]):
+    """``step, 2 step, ...``, made one by one when looked at."""
+
+    step: Fraction
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.step * (i + 1)
+
+
+def _floats(clips: Sequence[Fraction]) -> Array:
+    """Exactly rounded; multiples of a dyadic step of at most 2**20 terms are exact in doubles anyway."""
+    if isinstance(clips, _Multiples) and clips.step.denominator in (1, 2, 4) and clips.step.numerator == 1:
+        return np.arange(1, len(clips) + 1, dtype=np.float64) * np.float64(clips.step)
+    return np.array([float(clip) for clip in clips])
+
+
+class ScoreTarget(NamedTuple):
+    """What a selection shall achieve, read."""
+
+    log_h: float
+    epsilon: float
+    a0: float
+    a1: float
+    width: float
+    beta: float
+    assumption: str
+
+
+def _best(clips: Sequence[Fraction], wanted: ScoreTarget, m: int, neighbours: Neighbours | str) -> Certificate:
+    tau = _floats(clips)
+    margin = (wanted.a1 - wanted.a0) * m - np.where(tau < m, _cut_off(tau, m, wanted), 0.0) - SLACK * m
+    # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
+    rate = wanted.epsilon / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
+    return least_users(clips, margin, rate, m, wanted, "pairwise selection")
+
+
+def least_users(
+    clips: Sequence[Fraction], margin: Array, rate: Array, m: int, wanted: ScoreTarget, method: str
+) -> Certificate:
+    """The clip and the bound with the fewest users, given the margin and the rate ``epsilon / rho`` of every clip."""
+    users = np.stack([_split(margin, rate, m, wanted), _chernoff(margin, rate, m, wanted)], axis=1)
+    row, column = np.unravel_index(int(np.argmin(users)), users.shape)
+    found = float(users[row, column])
+    chosen = clips[int(row)]
+    tau = chosen.numerator if chosen.denominator == 1 else chosen
+    bound = ("split", "chernoff")[int(column)]
+    # The clip follows the records per user and not n; both conditions stay true for more users.
+    return Certificate.upper(
+        int(found) if found < LIMIT else None, method, wanted.assumption, tau=tau, bound=bound, records_per_user=m
+    ).run_with(tau=tau, records_per_user=m)
+
+
+def _cut_off(tau: Array, m: int, wanted: ScoreTarget) -> Array:
+    """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum.
+
+    ``B+`` is the integral of ``Pr[S > s]`` beyond ``tau``; below the mean ``a1 m`` the tail bound says nothing, so 1 is
+    integrated there.
+    """
+    low, high, sigma = wanted.a0 * m, wanted.a1 * m, wanted.width * math.sqrt(m) / 2
+    short = np.maximum(0.0, high - tau)
+    return np.asarray(
+        short + sigma * math.sqrt(2 * math.pi) * (ndtr((high - tau - short) / sigma) + ndtr(-(tau + low) / sigma))
+    )
+
+
+def _split(margin: Array, lam: Array, m: int, wanted: ScoreTarget) -> Array:
+    b = 2 * wanted.width * math.sqrt(m * (math.log(4 / wanted.beta) + wanted.log_h) / 2)
+    c = (math.log(2 / wanted.beta) + wanted.log_h) / lam
+    safe = np.where(margin > 0, margin, 1.0)
+    return _users(((b + np.sqrt(b * b + 4 * safe * c)) / (2 * safe)) ** 2, margin)
+
+
+def _chernoff(margin: Array, lam: Array, m: int, wanted: ScoreTarget) -> Array:
+    safe, w = np.where(margin > 0, margin, 1.0), wanted.width
+    tilt = np.minimum(lam, safe / (m * w * w))
+    return _users((2 * wanted.log_h - math.log(wanted.beta)) / (tilt * safe - tilt**2 * m * w * w / 2), margin)
+
+
+def _users(n: Array, margin: Array) -> Array:
+    return np.where(margin > 0, np.maximum(1.0, np.ceil(n * (1 + SLACK))), np.inf)
+
+
+def read_target(
+    log_size: Rational, epsilon: Rational, alpha0: Rational, alpha1: Rational, width: Rational, beta: Rational
+) -> ScoreTarget:
+    w = float(rational(width, "width", above=0, maximum=2))
+    a0, a1 = float(rational(alpha0, "alpha0", minimum=0)), float(rational(alpha1, "alpha1", above=0, maximum=1))
+    if a1 - a0 < 1e-9:
+        raise InfeasibleError(
+            f"alpha1 must exceed alpha0 = {alpha0}, got {alpha1}; ask for less accuracy or use a finer cover"
+        )
+    log_h, eps, b = log_size_of(log_size), positive(epsilon, "epsilon"), open_unit(beta, "beta")
+    return ScoreTarget(log_h, eps, a0, a1, w, b, _ASSUMES.format(alpha0=alpha0))
+
+
+# Users that selection among *known* candidate distributions needs: certificate C2 with what clipping takes computed,
+# not bounded.
+#
+# For candidates P, Q with ``p = P(W)``, ``W = {P > Q}``, a user with ``m`` records from a population D has the clipped
+# comparison ``clip(m p - X, -tau, tau)`` with ``X ~ Bin(m, D(W))``.  Its mean grows with ``mu = p - D(W)``, so over
+# every D
+#
+# * a comparison with ``mu >= a1`` has mean at least ``E clip(m p - Bin(m, p - a1))``, and none has ``p < a1``;
+# * one with ``mu <= a0`` has mean at most ``E clip(m p - Bin(m, max(0, p - a0)))``.
+#
+# The least of the former less the largest of the latter, over the pairs' probabilities ``p``, is a margin; C2 goes from
+# there to users (:mod:`privpac.distributions.selection.accuracy`).  Nothing is assumed about D beyond C2, only the
+# probabilities ``p`` must be right: where the comparison uses rounded ones, ``rounding`` says how far off they may be.
+#
+# The mean is exact: ``E clip(a - X, -tau, tau) = G(a + tau) - G(a - tau) - tau`` with ``G(u)`` the integral of ``Pr[X
+# <= .]`` up to ``u``, which is linear between integers.
+
+
+MAX_WORK = 1 << 25
+"""Probabilities times records and clips up to which a plan is computed."""
+
+_NEAR = 1e-9
+
+
+def plan_scheffe(
+    *,
+    probabilities: Sequence[Rational] | NDArray[Any],
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    alpha0: Rational = 0,
+    rounding: Rational = 0,
+    max_records: int | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    clip_step: Rational = Fraction(1, 4),
+) -> Certificate:
+    """The clip, among multiples of ``clip_step`` up to ``records_per_user``, and the bound that certify the fewest
+    users.
+
+    ``probabilities`` are the values ``P(W)`` of all ordered pairs of candidates (repeated ones count once), each within
+    ``rounding`` of the truth; ``log_size`` is the logarithm of the number of candidates.  A public cap ``max_records``
+    shortens users' intervals, which lowers the noise.  If no pair can have a comparison of ``alpha1`` every candidate
+    is good enough, and one user is certified.
+
+    >>> from privpac.distributions.selection.accuracy import plan_pairwise
+    >>> given = {"log_size": 3, "epsilon": 1, "alpha1": "1/5", "beta": "1/20", "records_per_user": 16}
+    >>> plan_scheffe(probabilities=["9/10", "1/2"], **given).n_users, plan_pairwise(**given, width=1,
+    ...     clip_step="1/4").n_users
+    (40, 51)
+    """
+    m = positive_int(records_per_user, "records_per_user", maximum=MAX_WORK)
+    step = rational(clip_step, "clip_step", above=0, maximum=m)
+    count = math.floor(m / step)
+    p = _probabilities(probabilities)
+    if max(1, len(p)) * (m + count) > MAX_WORK:
+        raise TooLargeError(
+            f"{len(p)} probabilities, {m} records and {count} clips are too many for exact means; use plan_pairwise or "
+            "a larger clip_step"
+        )
+    clips = [step * k for k in range(1, count + 1)]
+    return _best_scheffe(
+        clips, p, read_target(log_size, epsilon, alpha0, alpha1, 1, beta), m, rounding, max_records, neighbours
+    )
+
+
+def certify_scheffe(
+    *,
+    probabilities: Sequence[Rational] | NDArray[Any],
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    tau: Rational,
+    alpha0: Rational = 0,
+    rounding: Rational = 0,
+    max_records: int | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """The certificate for one clip ``tau`` (in records); see :func:`plan_scheffe`."""
+    m = positive_int(records_per_user, "records_per_user", maximum=MAX_WORK)
+    p = _probabilities(probabilities)
+    if max(1, len(p)) * m > MAX_WORK:
+        raise TooLargeError(
+            f"{len(p)} probabilities and {m} records are too many for exact means; use certify_pairwise"
+        )
+    clips = [rational(tau, "tau", above=0)]
+    return _best_scheffe(
+        clips, p, read_target(log_size, epsilon, alpha0, alpha1, 1, beta), m, rounding, max_records, neighbours
+    )
+
+
+def clipped_mean(records: int, probability: Rational, rate: Rational, tau: Rational) -> float:
+    """``E clip(m p - Bin(m, rate), -tau, tau)`` for ``m`` records and ``p = probability``.
+
+    >>> clipped_mean(2, "1/2", "1/2", 1), clipped_mean(2, 1, "1/2", "1/2")
+    (0.0, 0.375)
+    """
+    m = positive_int(records, "records", maximum=MAX_WORK)
+    p = float(rational(probability, "probability", minimum=0, maximum=1))
+    inside = float(rational(rate, "rate", minimum=0, maximum=1))
+    return float(_means(m, p, inside, np.array([float(rational(tau, "tau", above=0))]))[0])
+
+
+def _best_scheffe(
+    clips: list[Fraction],
+    p: Array,
+    wanted: ScoreTarget,
+    m: int,
+    rounding: Rational,
+    max_records: int | None,
+    neighbours: Neighbours | str,
+) -> Certificate:
+    off = float(rational(rounding, "rounding", minimum=0, maximum=1))
+    cap = None if max_records is None else positive_int(max_records, "max_records")
+    if cap is not None and cap < m:
+        raise ParameterError(f"records_per_user must be at most max_records = {cap}, got {m}: more are never read")
+    tau = np.array([float(clip) for clip in clips])
+    rate = wanted.epsilon / _range(p, tau, cap, relation(neighbours))
+    # D(W) <= p + off - a1 for a comparison of a1 or more, D(W) >= p - off - a0 for one of at most a0.
+    witnesses = p[p + off - wanted.a1 >= -_NEAR]
+    low = [
+        _means(m, chance, min(1.0, max(0.0, chance + off - wanted.a1)), tau)
+        for chance in (witnesses if len(witnesses) else p[-1:]).tolist()
+    ]
+    high = [_means(m, chance, max(0.0, chance - off - wanted.a0), tau) for chance in p.tolist()]
+    margin = np.minimum.reduce(low) - np.maximum.reduce(high) - SLACK * m
+    found = least_users(clips, margin, rate, m, wanted, "hypothesis selection")
+    return found if len(witnesses) else replace(found, n_users=1)
+
+
+def _means(m: int, p: float, rate: float, tau: Array) -> Array:
+    """``E clip(m p - Bin(m, rate), -tau, tau)`` for every clip."""
+    below = np.concatenate([[0.0], np.cumsum(bdtr(np.arange(m), m, rate))])
+
+    def integral(u: Array) -> Array:
+        return np.asarray(np.interp(u, np.arange(m + 1), below) + np.maximum(0.0, u - m))
+
+    return np.asarray(integral(m * p + tau) - integral(m * p - tau) - tau)
+
+
+def _range(p: Array, tau: Array, cap: int | None, neighbours: Neighbours) -> Array:
+    """``rho`` for every clip: a user's comparison lies in ``[-min(tau, M (1 - p)), min(tau, M p)]``, with ``M`` the
+    public cap."""
+    if cap is None:
+        return tau * (2 if neighbours is Neighbours.ADD_REMOVE else 4)
+    high, low = np.minimum(tau, cap * p[:, None]), -np.minimum(tau, cap * (1 - p[:, None]))
+    found = 2 * (high - low).max(axis=0) if neighbours is Neighbours.REPLACE else high.max(axis=0) - low.min(axis=0)
+    return np.asarray(found)
+
+
+def _probabilities(given: Any) -> Array:
+    """Different values in increasing order; 0 if there is only one candidate, hence no pair."""
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"probabilities must be a sequence of numbers, got {type(given).__name__}")
+    values = given.ravel() if isinstance(given, np.ndarray) else list(given)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        found = values.astype(np.float64)
+        if not ((found >= 0) & (found <= 1)).all():
+            raise ParameterError("probabilities must lie between 0 and 1")
+    else:
+        found = np.array(
+            [float(rational(value, "a probability", minimum=0, maximum=1)) for value in values], dtype=np.float64
+        )
+    return np.unique(found) if len(found) else np.zeros(1)
+
 
 MAX_TOP = 1 << 28
 """With at most 2**32 users scores then span less than 2**62."""
 
 MAX_RESOLUTION = 1 << 24
-_MAX_CLIPS = 1 << 14
+_MAX_CLIPS_accuracy = 1 << 14
 _LEAST_MARGIN = Fraction(1, 10**8)
 _MAX_MEANS = 1 << 20
 """Probabilities times records, and times clips, up to which means are computed exactly."""
@@ -95,7 +481,9 @@ class KnownPairs:
     def of(q: NDArray[np.int64], unit: int, rounding: Fraction, cap: int | None) -> KnownPairs | None:
         """None where the probabilities are too many for exact means."""
         distinct = np.unique(q)
-        return KnownPairs(tuple(distinct.tolist()), unit, rounding, cap) if len(distinct) <= _MAX_CLIPS else None
+        return (
+            KnownPairs(tuple(distinct.tolist()), unit, rounding, cap) if len(distinct) <= _MAX_CLIPS_accuracy else None
+        )
 
 
 @dataclass(frozen=True)
@@ -206,12 +594,14 @@ def _certify(plan: ClipPlan, tau: Fraction | None) -> Certificate:
         shared |= {"probabilities": np.array(pairs.likely) / pairs.unit, "rounding": off, "max_records": pairs.cap}
         if tau is not None:
             return certify_scheffe(**shared, tau=tau)
-        return plan_scheffe(**shared, clip_step=_step(m, min(_MAX_CLIPS, _MAX_MEANS // max(1, len(pairs.likely)))))
+        return plan_scheffe(
+            **shared, clip_step=_step(m, min(_MAX_CLIPS_accuracy, _MAX_MEANS // max(1, len(pairs.likely))))
+        )
     # Where rounding takes the whole margin a clip is still needed, but nothing is certified.
     lost = plan.alpha1 - plan.alpha0 - 2 * off < _LEAST_MARGIN
     if not lost:
         shared |= {"alpha0": plan.alpha0 + off, "alpha1": plan.alpha1 - off}
-    clip: dict[str, Any] = {"clip_step": _step(m, _MAX_CLIPS)} if tau is None else {"tau": tau}
+    clip: dict[str, Any] = {"clip_step": _step(m, _MAX_CLIPS_accuracy)} if tau is None else {"tau": tau}
     found = (plan_pairwise if tau is None else certify_pairwise)(**shared, width=1, **clip)
     assumption = f"users with equally many records from one law, and a candidate of score at most {plan.alpha0}"
     return replace(found, n_users=None if lost else found.n_users, assumption=assumption)

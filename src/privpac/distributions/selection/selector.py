@@ -41,10 +41,8 @@ from privpac.distributions.selection.accuracy import (
     read_plan,
     read_top,
 )
-from privpac.distributions.selection.candidates import Candidate
-from privpac.distributions.selection.comparison import CandidateComparison, scheffe_range
-from privpac.distributions.selection.partition import compare, read_bins
-from privpac.distributions.selection.reading import read_candidates
+from privpac.distributions.selection.candidates import Candidate, read_candidates
+from privpac.distributions.selection.comparison import CandidateComparison, compare, read_bins, scheffe_range
 from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee, Unit, positive_int
 from privpac.mechanisms.exponential import ExponentialMechanism
@@ -60,13 +58,13 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
-from privpac.released import Released
+from privpac.result import Released
 
 if TYPE_CHECKING:
-    from privpac.bounds.certificate import Certificate
     from privpac.data import Users
     from privpac.law import Law
     from privpac.rng import Rng
+    from privpac.sample_size import Certificate
 
 __all__ = ["HypothesisSelector"]
 

@@ -24,9 +24,8 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.parameters import read_epsilon
-from privpac.planning.comparison.contender import Contender, Setting
-from privpac.planning.comparison.contenders import STANDARD, named_contenders
-from privpac.planning.comparison.population import Floats64, Population
+from privpac.planning.comparison.methods_compared import STANDARD, Contender, Setting, named_contenders
+from privpac.planning.populations import Floats64, Population
 
 __all__ = ["Comparison", "Measured", "compare"]
 
@@ -177,7 +176,7 @@ def compare(
     A method of the standard list that cannot run here is left out and said so; one that was asked for by name is an
     error.
 
-    >>> from privpac.planning.comparison.population import generated_population
+    >>> from privpac.planning.populations import generated_population
     >>> people = generated_population("0.1", records_per_user=16, values=64)
     >>> found = compare(people, epsilon=1, n_users=100, methods=["default", "one-record", "erm"])
     >>> found.of("default", 1, 100).excess < found.of("one-record", 1, 100).excess

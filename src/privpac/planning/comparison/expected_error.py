@@ -13,20 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.base import Rule
-from privpac.concepts.cells import Frozen
-from privpac.concepts.statistics import ClipRule
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import BlockLaw
-from privpac.learners.agreement.classes import kind_of, own_parameters
-from privpac.learners.agreement.learner import AgreementLearner, task_of
-from privpac.learners.agreement.rule import AgreedRule
-from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.selection.trimmed import TrimmedSelection
-from privpac.learners.tree.learner import TreeLearner
-from privpac.planning.comparison.population import Population
+from privpac.methods.agreement.agreement_learner import AgreedRule, AgreementLearner, kind_of, own_parameters, task_of
+from privpac.methods.hierarchy.tree_learner import TreeLearner
+from privpac.methods.regret import RegretSelection
+from privpac.methods.trimmed import TrimmedSelection
+from privpac.planning.populations import Population
+from privpac.rules.base import Rule
+from privpac.rules.enumerated import Frozen
+from privpac.rules.statistics import ClipRule
 
 __all__ = ["COUNT_POINTS", "MOST_RULES", "count_points", "error_by_rule", "mean_excess"]
 

@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.bisection import narrow
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.least import narrow
 from privpac.parameters import read_epsilon
 
 __all__ = ["NoisyGradients", "accountant_installed", "epsilon_spent", "noise_multiplier", "train"]

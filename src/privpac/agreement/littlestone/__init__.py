@@ -1,1 +1,0 @@
-"""Stable learners for classes of small Littlestone dimension."""

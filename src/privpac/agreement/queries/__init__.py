@@ -1,1 +1,0 @@
-"""Stable learners by statistical queries with rounded answers."""

@@ -1,1 +1,0 @@
-"""Correlated sampling: public clocks, and races between candidates."""

@@ -1,0 +1,436 @@
+"""What most people touch: ``learn`` a private rule, ``load`` a saved one.
+
+``learn`` chooses a learner from public quantities only, spends from the ledger if one is given, and returns a
+``Released``: the rule, its guarantee, the public parameters used, what is left of the budget, and nothing else that
+depends on the data.
+
+Several rules from the same people add up: one ledger per dataset does the sums.  Rules from *disjoint* people do not
+add up, as long as all records of a person are in one part and the split looks at nothing but that person's own data;
+keep one ledger per part then:
+
+>>> import privpac as pp
+>>> from privpac.composition import compose_parallel
+>>> north = pp.UserData.from_users([[(3, 0), (8, 1)]], features={"x": pp.Integers(0, 9)})
+>>> south = pp.UserData.from_users([[(5, 1)], [(2, 0)]], features={"x": pp.Integers(0, 9)})
+>>> rules = [pp.learn(part, pp.Thresholds(), epsilon=1) for part in (north, south)]
+>>> compose_parallel([rule.guarantee for rule in rules], split="data").summary
+'(1, 0)-DP per user, add-remove'
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from privpac.data import Domain, Users
+from privpac.data.domains import invalid_words
+from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
+from privpac.evaluation.best_error import LeastError
+from privpac.evaluation.results import few_people
+from privpac.evaluation.together import EvaluatedLearner, part_budget
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, Unit, one_of
+from privpac.ledger import Balance, BudgetLedger, release
+from privpac.methods.base import ITEM_LEVEL, Hushed, Learner
+from privpac.methods.default import default_rules, unused
+from privpac.methods.registry import METHODS, build_learner, check_learns, class_of_rules
+from privpac.planning.choose import Choice, settle_method
+from privpac.planning.hierarchies import as_tree
+from privpac.result import Released
+from privpac.rules.base import ConceptClass
+from privpac.rules.hierarchies.base import VC1Tree
+from privpac.rules.hierarchies.nodes import TreeNodes
+from privpac.rules.rules import with_domains
+
+__all__ = [
+    "METHODS",
+    "Prepared",
+    "Released",
+    "learn",
+    "learner_for",
+    "load",
+    "prepare",
+    "prepare_default",
+    "release_prepared",
+    "release_rule",
+    "warn_item_level",
+]
+
+UNCERTIFIED = (
+    "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
+    "some node is right for "
+    "every record (setting='realizable'), or by selection where the nodes can be counted (a taxonomy, networks, "
+    "declared values)"
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What ``learn`` runs: the method, chosen once and from public quantities, and its learner."""
+
+    choice: Choice
+    learner: Learner
+    explained: bool
+    """Whether the released rule says why this method was chosen."""
+
+
+def prepare(
+    concept: ConceptClass | VC1Tree,
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    setting: str = "agnostic",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    unit: Unit | str = Unit.USER,
+    max_records: int | None = None,
+    features: Mapping[str, Domain] | None = None,
+    evaluate: Rational | None = None,
+    certify: Rational | None = None,
+    ids: str = "private",
+    confidence: Rational = "0.95",
+    **options: Any,
+) -> Prepared:
+    """Choose the method and build its learner; data are not needed.  Options that are None count as not given.
+
+    ``features``: public domains of the columns, for a tree over a column whose class names none.  ``evaluate``,
+    ``certify``, ``ids`` and ``confidence`` as in :func:`learn`.
+    """
+    if evaluate is not None:
+        return _prepare_evaluated(
+            concept,
+            epsilon,
+            neighbours,
+            unit,
+            max_records,
+            evaluate,
+            certify,
+            ids,
+            confidence,
+            dict(options, method=method, setting=setting, features=features),
+        )
+    if certify is not None:
+        raise ParameterError("certify= compares with an evaluation on other people: give evaluate= as well")
+    if setting not in ("agnostic", "realizable"):
+        raise ParameterError(
+            f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
+        )
+    given = {name: value for name, value in options.items() if value is not None}
+    choice = settle_method(concept, method, epsilon=epsilon, setting=setting, neighbours=neighbours, options=given)
+    check_learns(choice.method, concept)
+    chosen = METHODS[choice.method]
+    explained = method == "auto" and (
+        isinstance(concept, VC1Tree)
+        or ("public_n_users" in given and not given.keys().isdisjoint({"records_per_user", "population"}))
+    )
+    learned: Any = concept
+    if chosen.subject == "tree":
+        learned = as_tree(concept, features or {})
+    elif isinstance(concept, VC1Tree) and not chosen.keeps_trees:
+        learned = TreeNodes(concept)
+        if method == "auto":
+            given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
+    if chosen.sized and isinstance(learned, ConceptClass):
+        learned = with_domains(learned, features or {})
+    common = {
+        chosen.subject: learned,
+        "epsilon": rational(epsilon, "epsilon", above=0),
+        "neighbours": one_of(Neighbours, neighbours, "neighbours"),
+        "unit": one_of(Unit, unit, "unit"),
+        "max_records": max_records,
+    }
+    learner = build_learner(chosen.key, common, {**chosen.by_setting.get(setting, {}), **given})
+    return Prepared(choice, learner, explained)
+
+
+def _prepare_evaluated(
+    concept: ConceptClass | VC1Tree,
+    epsilon: Rational,
+    neighbours: Neighbours | str,
+    unit: Unit | str,
+    max_records: int | None,
+    evaluate: Rational,
+    certify: Rational | None,
+    ids: str,
+    confidence: Rational,
+    options: dict[str, Any],
+) -> Prepared:
+    """A learner that evaluates its own rule: the budget of the parts first, then their learners."""
+    budget = part_budget(epsilon, neighbours, ids)
+    kept = Fraction(0) if certify is None else rational(certify, "certify", above=0, below=1)
+    common: dict[str, Any] = {"neighbours": budget.neighbours, "unit": unit, "max_records": max_records}
+    if options.get("delta") is not None:
+        options = options | {"delta": budget.part_delta(options["delta"])}
+    chosen = prepare(concept, epsilon=budget.epsilon * (1 - kept), **common, **options)
+    least = None
+    if certify is not None:
+        least = LeastError(concept, budget.epsilon * kept, **common, confidence=confidence)
+    declared = options.get("records_per_user")
+    learner = EvaluatedLearner(
+        chosen.learner,
+        budget,
+        evaluate,
+        least,
+        confidence=confidence,
+        records_per_user=declared if isinstance(declared, int) else 1,
+        max_records=max_records,
+    )
+    return replace(chosen, learner=learner)
+
+
+def prepare_default(
+    features: Mapping[str, Domain | None],
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    labels: int = 2,
+    **options: Any,
+) -> Prepared:
+    """The same for columns alone, with the class of rules that is learned where none is named; ``labels`` of them may
+    be more than two."""
+    facts: dict[str, Any] = {"labels": labels, **{name: options.get(name) for name in ("delta", "public_n_users")}}
+    rules = default_rules(features, epsilon=epsilon, method=method, neighbours=neighbours, **facts)
+    given = unused(rules, options)
+    found = prepare(rules.concept, epsilon=epsilon, method=rules.method, neighbours=neighbours, **given)
+    why = f"{rules.reason}; {found.choice.reason}" if found.explained else rules.reason
+    return replace(found, choice=replace(found.choice, reason=why), explained=True)
+
+
+def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options: Any) -> Learner:
+    """The learner that ``learn`` would run, with the parameters of :func:`prepare`."""
+    return prepare(concept, epsilon=epsilon, **options).learner
+
+
+def learn(
+    data: Users,
+    rule: str | ConceptClass | VC1Tree | None = None,
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    setting: str = "agnostic",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    max_records: int | None = None,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    evaluate: Rational | None = None,
+    certify: Rational | None = None,
+    ids: str = "private",
+    confidence: Rational = "0.95",
+    **options: Any,
+) -> Released:
+    """Learn one rule with ``epsilon``-differential privacy per user.
+
+    Parameters
+    ----------
+    data : UserData or another engine's users
+        Private.  Labelled, with public domains for the columns.
+    rule : str, class of rules, tree, or None
+        Public.  A name such as "stump" over the columns of the data, a class such as ``pp.Stumps()``, or a tree such as
+        ``pp.PrefixTree(8)``, of which one node is learned.  None: one column gives a cut, two to four the best cut on
+        any of them, five or more a small tree; the result says which and why.
+    epsilon : rational
+        Public.  The privacy loss: a float means its shortest decimal, "1/3" is exact.
+    method : str
+        A key of ``pp.list_methods()``; "auto" chooses from what is declared.
+    setting : {"agnostic", "realizable"}
+        Labels may be wrong, or some rule is right.  Trees: a realizable setting reduces each user to the deepest
+        positive node, an agnostic one selects among all nodes where they can be counted; an open vocabulary takes
+        ``delta=``.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart; under add-remove the number of users is private.
+    max_records : int, optional
+        A public cap on the records read per user.  Privacy needs none.
+    ledger : BudgetLedger, optional
+        Where the spend is written first; the result says what is left.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
+    evaluate : rational, optional
+        Share of the people, such as "1/5", set aside to measure how good the rule is: ``evaluation`` of the result.
+    certify : rational, optional
+        With ``evaluate``: share of epsilon, such as "1/4", for how good any rule of the class can be: ``certificate``
+        says how far from the best this one is, at most.
+    ids : {"private", "public"}
+        With ``evaluate`` under replace: whether ids are known to all, and fixed; else epsilon is split.
+    confidence : rational
+        Of each interval on its own.
+    **options
+        Public facts for the choice of a method (``public_n_users``, ``records_per_user``, ``noise``, ``people``,
+        ``population``), ``delta``, and the parameters of the method's learner.
+
+    Returns
+    -------
+    Released
+        The rule, its guarantee, the public parameters used, warnings, and nothing else that depends on the data.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.  Afterwards nothing data-dependent is raised, warned or logged.
+
+    Notes
+    -----
+    ``(epsilon, 0)``-DP (with a delta ``(epsilon, delta)``) per user for the chosen relation; per record, with an
+    ``ItemLevelWarning``, when the data have no user column.  No users, one user, users without records, a user with a
+    million records: all ordinary, and each counts as at most one user.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)], [(90, 1), (50, 1)]] * 200,
+    ...     features={"age": pp.Integers(0, 99)})
+    >>> rule = pp.learn(people, epsilon=1)
+    >>> rule.guarantee.summary
+    '(1, 0)-DP per user, add-remove'
+
+    A kind of rule by its name, and the answer for new people:
+
+    >>> pp.learn(people, "interval", epsilon="1/2").predict([[85], [10]]).shape
+    (2,)
+
+    How good is it?  A fifth of the people tell, under the same guarantee:
+
+    >>> found = pp.learn(people, "threshold", epsilon=4, evaluate="1/5")
+    >>> 0 <= found.evaluation.error.value <= 1, found.guarantee.summary
+    (True, '(4, 0)-DP per user, add-remove')
+    """
+    # What is no dataset at all is refused by the learner's bind.
+    unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
+    told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
+    told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
+    if rule is None:
+        told |= {"labels": len(getattr(data, "classes", ())) or 2}
+        prepared = prepare_default(features, epsilon=epsilon, method=method, **told, **options)
+    else:
+        concept = class_of_rules(rule, features, method)
+        prepared = prepare(concept, epsilon=epsilon, method=method, features=features, **told, **options)
+    return release_prepared(prepared, data, ledger=ledger, not_before=not_before, stacklevel=4)
+
+
+def release_prepared(
+    prepared: Prepared,
+    data: Users,
+    *,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    stacklevel: int = 3,
+) -> Released:
+    """Run what was prepared; the data's unit must be the one it was prepared for."""
+    warn_item_level(data, stacklevel)
+    released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
+    released = replace(released, warnings=(*released.warnings, *_few(released)))
+    if prepared.explained:
+        released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
+    return released
+
+
+def warn_item_level(data: Users, stacklevel: int = 3) -> None:
+    """Say, before anything is spent, that people are not what is protected."""
+    if getattr(data, "unit", Unit.USER) == Unit.ITEM:
+        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel)
+
+
+def _few(released: Released) -> tuple[str, ...]:
+    """Whether a number of people that is known anyway (released, or declared) is too small for the class."""
+    if not released or released.evaluation is not None or released.guarantee is None:
+        return ()
+    replaced = released.guarantee.neighbours is Neighbours.REPLACE
+    shown = released.parameters
+    known = shown.get("noisy_n_users", shown.get("public_n_users"))
+    if known is None:
+        return ()
+    epsilon = float(released.guarantee.epsilon)
+    return few_people(float(known), shown.get("size"), epsilon / 2 if replaced else epsilon)
+
+
+def release_rule(
+    learner: Learner,
+    data: Users,
+    *,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    stacklevel: int = 3,
+) -> Released:
+    """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
+    concept = getattr(learner, "concept", getattr(learner, "tree", None))
+    label = type(getattr(learner, "learner", learner)).__name__ + (
+        "" if concept is None else f" of {type(concept).__name__}"
+    )
+    noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
+    for line in noted:
+        warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
+    released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
+    promise = released.guarantee
+    if promise is not None and promise.unit is Unit.ITEM and ITEM_LEVEL not in released.warnings:
+        noted = (ITEM_LEVEL, *noted)
+    released = replace(released, warnings=(*released.warnings, *noted))
+    declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
+    read = getattr(released.hypothesis, "features", {})
+    if isinstance(read, Mapping):  # a vector of means has names only
+        declared |= {name: domain for name, domain in read.items() if declared.get(name) is None}
+    policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
+    if policy:  # what was declared, never how many records it met
+        released = replace(released, parameters={**released.parameters, "invalid values": policy})
+    if ledger is not None:
+        with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
+            left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
+            released = replace(released, parameters={**released.parameters, "budget left": left})
+    return released
+
+
+REGISTERING = tuple(
+    f"privpac.{module}"
+    for module in (
+        "distributions.quantiles.quantile_learner",
+        "distributions.quantiles.result",
+        "distributions.results",
+        "evaluation.best_error",
+        "evaluation.optimality_gap",
+        "evaluation.results",
+        "evaluation.select_model",
+        "methods.agreement.agreement_learner",
+        "methods.means",
+        "papers.pure_agnostic.hashed_points",
+        "papers.pure_agnostic.surrogates",
+        "rules.binarized",
+        "rules.boxes",
+        "rules.decision_lists",
+        "rules.enumerated",
+        "rules.halfspaces",
+        "rules.hierarchies.base",
+        "rules.intervals",
+        "rules.one_column",
+        "rules.parities",
+        "rules.scorecards",
+        "rules.small_trees",
+        "rules.stumps",
+    )
+)
+"""Modules whose import makes a kind of saved value known."""
+
+
+def load(path: str | Path) -> Released:
+    """Read a saved result.
+
+    Parameters
+    ----------
+    path : path
+        A file that ``released.save(path)`` or ``privpac learn --out`` wrote.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    ModelFileError
+        The file is not one, or is damaged.
+    """
+    for module in REGISTERING:
+        import_module(module)
+    return Released.load(path)

@@ -1,1 +1,0 @@
-"""Learning by agreement: users for a plurality, records for an item."""

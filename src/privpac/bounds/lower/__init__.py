@@ -1,1 +1,0 @@
-"""Lower bounds: what no private learner can do."""

@@ -1,1 +1,0 @@
-"""The tables of rates of the papers, with numbers."""

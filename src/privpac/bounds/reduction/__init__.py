@@ -1,1 +1,0 @@
-"""The realizable-to-agnostic reduction: privacy, accuracy and plans."""

@@ -1,1 +1,0 @@
-"""The private tree learner: what it certifies and how to plan it."""

@@ -1,1 +1,0 @@
-"""``privpac protocol``: manifests, and one command for each role."""

@@ -1,1 +1,0 @@
-"""Labellings of a few points by a class, one module per shape of class."""

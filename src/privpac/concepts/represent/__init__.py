@@ -1,1 +1,0 @@
-"""Small sets of rules that stand in for a class."""

@@ -1,1 +1,0 @@
-"""Finite covers of families of distributions, and selection from them."""

@@ -1,1 +1,0 @@
-"""Mass functions over vocabularies that nobody can list: what people hold is found, and shown if enough of them do."""

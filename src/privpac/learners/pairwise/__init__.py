@@ -1,1 +1,0 @@
-"""Clipped pairwise selection: rules compared two by two."""

@@ -1,1 +1,0 @@
-"""From learners for clean labels to learners for any labels."""

@@ -1,1 +1,0 @@
-"""Selection from a class of rules: one score for every rule, one exact draw."""

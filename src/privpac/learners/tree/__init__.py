@@ -1,1 +1,0 @@
-"""Learning classes of VC dimension 1: one node of a public tree."""

@@ -1,0 +1,637 @@
+"""Means of bounded columns whose users agree: noise for the width of a crowd instead of the width of the range.
+
+*TrimmedMean* (few columns).  The test of trimmed selection (:mod:`privpac.methods.trimmed`) column by
+column, with public widths ``w_j``; the trimmed sums move by at most ``w_j`` each, so discrete Laplace noise of scale
+``sum of w_j / eps_O`` in every column is eps_O-DP.
+
+*FriendlyMean* (any number of columns, one norm).  ``deg(i)`` counts the users farther than ``width`` from user i.  With
+public ``D >= K >= 1`` and ``n >= 4D``, the distance is ``rho = min{j <= K : #{i : deg(i) > D - (K - j)} <= j}`` (else
+``K + 1``), user i has weight ``min(D, max(0, 2D - deg(i)))``, and the weighted mean is released.
+
+**Guarantee** (Theorem F).  ``(eps_R + eps_O, delta)`` per user under replace.  A replacement moves other users' degrees
+by at most 1, so ``Q_k = #{deg > D - k}`` obeys ``Q_k(x') <= Q_(k+1)(x) + 1`` and rho moves by at most 1.  If ``rho <=
+K``, at most K users lack full weight; weights of the others change by one unit for at most K users each way, so the
+normalised weights differ by ``(D + K) / ((n - K) D)`` in total variation, and any two users of positive weight have a
+common friend among the unchanged ones: they are within ``2 width``.  Hence the mean moves by at most ``2 width (1 +
+K/D) / (n - K)``.  Then Theorem G.
+
+Never take a width from the data.  Users who differ among themselves more than the width lead to "no answer" every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from math import isqrt
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privpac.data import Domain, Grid, Integers, UserData
+from privpac.data.jit import jit
+from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
+from privpac.exact import Rational, rational, root_up
+from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.law import Law
+from privpac.mechanisms.laplace import Laplace
+from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest
+from privpac.methods.base import Learner
+from privpac.methods.padding import public_count, read_slots
+from privpac.methods.trimmed import distance_of, no_release, spreads, trimmed_sums
+from privpac.parameters import (
+    Composed,
+    bounds,
+    columns_or_none,
+    fraction,
+    fraction_or_none,
+    named,
+    part,
+    privacy,
+    probability,
+    probability_or_zero,
+    protected_unit,
+    relation,
+    whole,
+    whole_or_none,
+)
+from privpac.result import Released, register
+from privpac.rng import Rng
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+
+__all__ = [
+    "FriendlyMean",
+    "Friends",
+    "MeanBound",
+    "MeanLearner",
+    "MeanVector",
+    "TrimmedMean",
+    "friends",
+    "user_steps",
+]
+
+
+# What the mean learners share: users' means on a public integer grid, and the published vector.
+#
+# Every column is a number on a declared range.  A user's mean of a column becomes the nearest of ``0..levels`` (halves
+# up), in exact integers, from that user's records only; a user without records stands in the middle.
+
+
+Ints = NDArray[np.int64]
+MAX_LEVELS = 1 << 20
+_HALF = np.uint64(32)
+
+
+def _read_names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def _read_means(values: Iterable[Rational]) -> tuple[Fraction, ...]:
+    return tuple(rational(value, "a mean") for value in values)
+
+
+@register("mean-vector")
+@frozen(slots=False)
+class MeanVector:
+    """Published means, one rational for each column."""
+
+    features: tuple[str, ...] = field(converter=_read_names)
+    values: tuple[Fraction, ...] = field(converter=_read_means)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.features) != len(self.values) or not all(isinstance(name, str) for name in self.features):
+            raise ParameterError("a mean vector has one number for each named column")
+
+    def __getitem__(self, name: str) -> float:
+        return float(dict(zip(self.features, self.values))[name])
+
+    def __str__(self) -> str:
+        return ", ".join(f"mean of {name} = {float(value):.6g}" for name, value in zip(self.features, self.values))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"features": list(self.features), "values": list(self.values)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(tuple(values["features"]), tuple(values["values"]))
+
+
+# Users' means
+
+
+def user_steps(users: UserData, name: str, size: int, levels: int) -> Ints:
+    """Everybody's mean of a column as the nearest of ``0..levels``; the middle for who has no records."""
+    codes, offsets = users.codes[name], users.offsets
+    low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
+    out = np.full(users.n_users, levels // 2, np.int64)
+    for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
+        if m:
+            whole = m * (size - 1)
+            # Nearest step, halves up; a domain of one value has one step.
+            out[u] = (2 * levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
+    return out
+
+
+@dataclass(frozen=True)
+class _Means:
+    """A kernel: users by columns, each mean as a step in 0..levels."""
+
+    columns: tuple[tuple[str, int], ...]
+    levels: int
+
+    def zero(self) -> Ints:
+        return np.empty((0, len(self.columns)), np.int64)
+
+    def chunk(self, users: UserData) -> Ints:
+        return np.stack([user_steps(users, name, size, self.levels) for name, size in self.columns], axis=1)
+
+    def merge(self, a: Ints, b: Ints) -> Ints:
+        return np.concatenate([a, b])
+
+
+def _sums(values: NDArray[np.uint64], offsets: Ints) -> list[int]:
+    """Exact sums by user: halves of 32 bits, so that 2**32 records of one user cannot overflow."""
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    return [int(x) for x in running[offsets[1:]] - running[offsets[:-1]]]
+
+
+@dataclass(frozen=True, repr=False)
+class MeanBound:
+    """Users bound to numeric columns, and their public number."""
+
+    users: Users
+    features: Mapping[str, Domain]
+    n_users: int
+
+
+@frozen(slots=False, field_transformer=named)
+class Gate:
+    """The release test in front of an answer.  All public.
+
+    Parameters
+    ----------
+    ladder : int, optional
+        The length of its pass curve; by default the shortest that fails at most ``failure`` often.
+    share : number
+        Its part of epsilon; default 1/4.
+    failure : number
+        How often nothing may be released although users agree.
+    slots : int, optional
+        A public number of seats, under add-remove.
+    """
+
+    ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    share: Fraction = field(default=Fraction(1, 4), converter=probability)
+    failure: Fraction = field(default=DEFAULT_FAILURE, converter=probability_or_zero)
+    slots: int | None = None
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class MeanLearner(Composed, Learner):
+    """What learners of means share.  All parameters are public.
+
+    Parameters
+    ----------
+    epsilon, delta : number
+        The privacy parameters.
+    neighbours : {"replace", "add-remove"}
+        The second needs ``slots``.
+    unit : {"user", "item"}
+        Whose data are protected.
+    features : str or several, optional
+        The columns; default: all.
+    levels : int
+        Steps in which a user's mean is counted; default 1000.
+    max_records : int, optional
+        How many records of a user are read at most.
+    gate : Gate
+        Given by its own parameters: ``ladder``, ``share``, ``failure``, ``slots``.
+    """
+
+    epsilon: Fraction = field(converter=privacy)
+    delta: Fraction = field(converter=probability)
+    neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    features: Any = field(kw_only=True, default=None, converter=columns_or_none)
+    levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    max_records: int | None = field(kw_only=True, default=None, converter=whole_or_none)
+    gate: Gate = part(Gate)
+
+    def __attrs_post_init__(self) -> None:
+        read_slots(self.gate.slots, self.neighbours)
+        _ = self.test
+
+    @cached_property
+    def test(self) -> ReleaseTest:
+        """The release test: ``share`` of epsilon and all of delta."""
+        tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": self.gate.failure}
+        return ReleaseTest(self.gate.share * self.epsilon, self.delta, ladder=self.gate.ladder, **tags)
+
+    @property
+    def ladder(self) -> int:
+        """The length of the test's pass curve."""
+        return self.test.ladder
+
+    @property
+    def answer_epsilon(self) -> Fraction:
+        """What is left for the noise."""
+        return (1 - self.gate.share) * self.epsilon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        slots = "" if self.gate.slots is None else f", {self.gate.slots} slots"
+        how = f"{type(self).__name__} behind a release test" + slots
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, derivation=(how,))
+
+    def bind(self, data: Users) -> MeanBound:
+        if not hasattr(data, "fold") or not hasattr(data, "unit"):
+            raise TypeError(f"data must be UserData, got {type(data).__name__}")
+        if data.unit != self.unit:
+            raise IncompatibleGuarantees(
+                f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}"
+            )
+        names = tuple(data.features) if self.features is None else self.features
+        unknown = [name for name in names if name not in data.features]
+        if unknown:
+            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}") from None
+        domains = {name: data.features[name] for name in names}
+        odd = [name for name, domain in domains.items() if not isinstance(domain, (Integers, Grid))]
+        if odd:
+            raise ParameterError(
+                f"columns {odd} have no declared range of evenly spaced numbers; declare Integers or Grid in UserData"
+            )
+        users = data if self.max_records is None else data.max_records(self.max_records)
+        n = public_count(users, self.gate.slots)
+        return MeanBound(users, {name: domain for name, domain in domains.items() if domain is not None}, n)
+
+    def vectors(self, bound: MeanBound) -> Ints:
+        """Users by columns, in steps; empty slots filled (private)."""
+        found = bound.users.fold(
+            _Means(tuple((name, domain.size) for name, domain in bound.features.items()), self.levels)
+        )
+        slots = self.gate.slots
+        if slots is None:
+            return found
+        empty = np.full((max(0, slots - len(found)), found.shape[1]), self.levels // 2, np.int64)
+        return np.concatenate([found[:slots], empty])
+
+    def published(self, bound: MeanBound, steps: list[Fraction]) -> MeanVector:
+        """Steps in 0..levels as values."""
+        values = []
+        for step, domain in zip(steps, bound.features.values()):
+            assert isinstance(domain, (Integers, Grid))
+            values.append(Fraction(domain.lo) + (Fraction(domain.hi) - Fraction(domain.lo)) * step / self.levels)
+        return MeanVector(tuple(bound.features), tuple(values))
+
+
+MAX_USERS = 20_000
+"""The most users whose pairs are compared."""
+
+NORMS = ("l1", "l2", "linf")
+
+
+def _noisy_law(noise: Laplace, values: list[int], tops: list[int]) -> Law:
+    """Independent noise on each coordinate, clamped to its public range; tuples, or integers for one coordinate."""
+    laws: list[Law] = [noise.law(value, bounds=(0, top)) for value, top in zip(values, tops)]
+    if len(laws) == 1:
+        return laws[0]
+    pair = laws[0].product(laws[1])
+    return reduce(lambda joint, law: joint.product(law).map(lambda v: (*v[0], v[1])), laws[2:], pair)
+
+
+# Trimmed means
+
+
+def _read_width(width: Any) -> Any:
+    if isinstance(width, Mapping):
+        return {str(name): rational(value, f"width of {name}", above=0) for name, value in width.items()}
+    return rational(width, "width", above=0)
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class TrimmedMean(MeanLearner):  # type: ignore[override]
+    """Means of a few columns.
+
+    Parameters
+    ----------
+    width : number or mapping
+        How far apart two users' means of a column are expected to be, in its own units (public); one for all columns,
+        or ``{column: width}``.
+    trim : int, optional
+        Users dropped on each side (public); default: the ladder and a tenth.
+
+    >>> from privpac.data import Integers, UserData
+    >>> data = UserData.from_users([[49, 51], [50], [50, 52]] * 20, features={"x": Integers(0, 100)}, labelled=False)
+    >>> learner = TrimmedMean(8, "1e-3", width=3, levels=100, share="1/2")
+    >>> released = learner.learn(data)
+    >>> str(learner.guarantee), released.outcome in ("released", "none")
+    ('(8, 0.001)-DP per user, replace', True)
+    """
+
+    width: Any = field(kw_only=True, converter=_read_width)
+    trim: int | None = field(kw_only=True, default=None, converter=whole_or_none)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            *,
+            features: Any = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            ladder: int | None = ...,
+            share: Rational = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+            width: Any,
+            trim: int | None = ...,
+        ) -> None: ...
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.trim is not None:
+            self._trim(2 * self.trim + 1)
+
+    def __hash__(self) -> int:
+        return hash((self.epsilon, self.delta, str(self.width), self.trim, self.ladder))
+
+    # Public numbers
+
+    def _trim(self, n: int) -> int:
+        trim = max(self.ladder + 1, min(self.ladder + n // 10, (n - 1) // 2)) if self.trim is None else self.trim
+        if trim <= self.ladder:
+            raise ParameterError(f"trim must exceed ladder, got trim = {trim}, ladder = {self.ladder}")
+        if n <= 2 * trim:
+            raise InfeasibleError(f"too few users: trimming {trim} on each side needs more than {2 * trim}, got {n}")
+        return trim
+
+    def widths(self, bound: MeanBound) -> list[int]:
+        """The widths in steps: rounding moves each of two means by at most half a step."""
+        out = []
+        for name, domain in bound.features.items():
+            if isinstance(self.width, Mapping) and name not in self.width:
+                raise ParameterError(f"width has no entry for column {name!r}")
+            width = self.width[name] if isinstance(self.width, Mapping) else self.width
+            size = Fraction(domain.hi) - Fraction(domain.lo)  # type: ignore[attr-defined]
+            out.append(min(self.levels, int(width * self.levels / size) + 1) if size else 1)
+        return out
+
+    def bind(self, data: Any) -> MeanBound:
+        bound = super().bind(data)
+        self._trim(bound.n_users)
+        self.widths(bound)
+        return bound
+
+    # Laws
+
+    def _read(self, bound: MeanBound) -> tuple[int, list[int]]:
+        """Distance and trimmed sums (private)."""
+        trim, columns = self._trim(bound.n_users), np.sort(self.vectors(bound), axis=0)
+        reach = min(
+            int(np.searchsorted(spreads(columns[:, [j]], trim, self.test.ladder), width, side="right")) - 1
+            for j, width in enumerate(self.widths(bound))
+        )
+        return distance_of(reach, self.test.ladder), [int(s) for s in trimmed_sums(columns, trim)]
+
+    def _noise(self, bound: MeanBound) -> Laplace:
+        return Laplace(self.answer_epsilon, sum(self.widths(bound)), unit=self.unit, neighbours=self.neighbours)
+
+    def _top(self, bound: MeanBound) -> int:
+        return self.levels * (bound.n_users - 2 * self._trim(bound.n_users))
+
+    def law(self, data: Any) -> Law:
+        """The law of the noisy sums, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits)."""
+        bound = self.bind(data)
+        distance, sums = self._read(bound)
+        return self.test.law(distance, _noisy_law(self._noise(bound), sums, [self._top(bound)] * len(sums)))
+
+    def draw(self, bound: MeanBound, rng: Rng) -> Released:
+        trim = self._trim(bound.n_users)
+        shown: dict[str, Any] = {
+            "trim": trim,
+            "ladder": self.ladder,
+            "widths (steps)": self.widths(bound),
+            "levels": self.levels,
+        }
+        distance, sums = self._read(bound)
+        if not self.test.passes(distance, rng):
+            return no_release(self.guarantee, shown, (), "trimmed mean")
+        noise, top = self._noise(bound), self._top(bound)
+        noisy = [noise.sample(value, rng, bounds=(0, top)) for value in sums]
+        steps = [Fraction(value, bound.n_users - 2 * trim) for value in noisy]
+        return Released(self.published(bound, steps), self.guarantee, shown, learner="trimmed mean")
+
+
+# Friendly means
+
+
+@dataclass(frozen=True, repr=False)
+class Friends:
+    """Degrees, weights, distance and weighted mean of vectors (private); ``mean`` is None if nobody has weight."""
+
+    degrees: Ints
+    weights: Ints
+    distance: int
+    mean: tuple[Fraction, ...] | None
+
+
+@jit
+def _degrees(vectors: Any, limit: int, norm: int) -> Any:
+    n, d = vectors.shape
+    out = np.zeros(n, np.int64)
+    for i in range(n):
+        for j in range(i):
+            far = np.int64(0)
+            for c in range(d):
+                gap = abs(vectors[i, c] - vectors[j, c])
+                if norm == 1:
+                    far += gap
+                elif norm == 2:
+                    far += gap * gap
+                else:
+                    far = max(far, gap)
+            if far > limit:
+                out[i] += 1
+                out[j] += 1
+    return out
+
+
+def friends(vectors: Ints, width: Rational, ladder: int, crowd: int, norm: str = "l2") -> Friends:
+    """The friendly mean of integer vectors; ``crowd`` is D."""
+    w = rational(width, "width", minimum=0)
+    limit = int(w * w) if norm == "l2" else int(w)
+    degrees = _degrees(
+        np.ascontiguousarray(vectors, dtype=np.int64), min(limit, 1 << 62), {"l1": 1, "l2": 2, "linf": 3}[norm]
+    )
+    distance = next((j for j in range(ladder + 1) if int((degrees > crowd - (ladder - j)).sum()) <= j), ladder + 1)
+    weights = np.minimum(crowd, np.maximum(0, 2 * crowd - degrees))
+    total = int(weights.sum())
+    sums = [int(s) for s in (weights[:, None] * vectors).sum(axis=0)]
+    return Friends(degrees, weights, distance, tuple(Fraction(s, total) for s in sums) if total else None)
+
+
+def friendly_sensitivity(width: Fraction, n: int, ladder: int, crowd: int) -> Fraction:
+    """``2 w (1 + K/D) / (n - K)``."""
+    return 2 * width * (1 + Fraction(ladder, crowd)) / (n - ladder)
+
+
+@frozen(slots=False, field_transformer=named)
+class Friendship:
+    """When two users are friends, and how the mean is released.  All public.
+
+    Parameters
+    ----------
+    width : number
+        The distance of two users' means up to which they are friends, each column in units of its whole range.
+    crowd : int, optional
+        D: friends that a user needs; default twice the ladder.  Four times as many users are needed.
+    norm : {"l2", "l1", "linf"}
+        How distance is measured.
+    spacing : number, optional
+        The grid of the release in steps; default: an eighth of the sensitivity, finer for many columns.
+    """
+
+    width: Fraction = field(converter=fraction, metadata=bounds(above=0))
+    crowd: int | None = field(default=None, converter=whole_or_none)
+    norm: str = "l2"
+    spacing: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
+
+    def __attrs_post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise ParameterError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class FriendlyMean(MeanLearner):
+    """Mean of several columns together.  O(n**2) comparisons.
+
+    Parameters
+    ----------
+    friendship : Friendship
+        Given by its own parameters: ``width``, ``crowd``, ``norm``, ``spacing``.
+
+    >>> from privpac.data import Integers, UserData
+    >>> rows = [[(3, 4), (4, 3)], [(4, 4)]] * 40
+    >>> data = UserData.from_users(rows, features={"a": Integers(0, 9), "b": Integers(0, 9)}, labelled=False)
+    >>> learner = FriendlyMean(8, "1e-3", width="0.3", levels=90, share="1/2")
+    >>> learner.ladder, learner.crowd, learner.learn(data).outcome in ("released", "none")
+    (3, 6, True)
+    """
+
+    friendship: Friendship = part(Friendship)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            *,
+            features: Any = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            ladder: int | None = ...,
+            share: Rational = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+            width: Rational,
+            crowd: int | None = ...,
+            norm: str = ...,
+            spacing: Rational | None = ...,
+        ) -> None: ...
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.ladder < 1:
+            raise ParameterError("ladder must be at least 1 for a friendly mean")
+        if self.crowd < self.ladder:
+            raise ParameterError(f"crowd must be at least ladder, got crowd = {self.crowd}, ladder = {self.ladder}")
+
+    # Public numbers
+
+    @property
+    def crowd(self) -> int:
+        """D: friends that a user needs."""
+        return 2 * self.ladder if self.friendship.crowd is None else self.friendship.crowd
+
+    def steps_width(self, d: int) -> int:
+        """The width in steps; rounding moves each vector by at most half a step in every column."""
+        slack = {"l1": d, "l2": root_up(d), "linf": 1}[self.friendship.norm]
+        exact = self.friendship.width * self.levels
+        return -(-exact.numerator // exact.denominator) + slack
+
+    def sensitivity(self, n: int, d: int) -> Fraction:
+        """How far the mean moves, in steps."""
+        return friendly_sensitivity(Fraction(self.steps_width(d)), n, self.test.ladder, self.crowd)
+
+    def grid(self, n: int, d: int) -> tuple[Fraction, int]:
+        """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
+        d``."""
+        moved = self.sensitivity(n, d)
+        g = moved / (8 * root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
+        ratio = moved / g
+        factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.friendship.norm]
+        return g, factor + d
+
+    def bind(self, data: Any) -> MeanBound:
+        bound = super().bind(data)
+        n, d, width = bound.n_users, len(bound.features), self.friendship.width
+        farthest = {"l1": d, "l2": d, "linf": 1}[self.friendship.norm]  # of l2: squared
+        if (width * width if self.friendship.norm == "l2" else width) > farthest:
+            raise ParameterError(
+                f"width is in units of the columns' whole ranges (0.1: a tenth of the range), and nobody is {width} "
+                "apart; give a width of at most 1 for one column"
+            )
+        if n < 4 * self.crowd:
+            raise InfeasibleError(f"too few users: crowd = {self.crowd} needs at least {4 * self.crowd}, got {n}")
+        if n > MAX_USERS:
+            raise TooLargeError(f"all pairs of users are compared: at most {MAX_USERS} users, got {n}; use TrimmedMean")
+        return bound
+
+    # Laws
+
+    def _read(self, bound: MeanBound) -> tuple[int, list[int], list[int], Laplace]:
+        """Distance, indices of the mean on the grid and their public tops (private), and the noise."""
+        n, d = bound.n_users, len(bound.features)
+        g, moved = self.grid(n, d)
+        found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self.crowd, self.friendship.norm)
+        # Nobody has weight only where nothing is ever released.
+        mean = found.mean if found.mean is not None else (Fraction(0),) * d
+        places = [int(value / g + Fraction(1, 2)) for value in mean]
+        noise = Laplace(self.answer_epsilon, moved, unit=self.unit, neighbours=self.neighbours)
+        return found.distance, places, [int(self.levels / g + Fraction(1, 2))] * d, noise
+
+    def law(self, data: Any) -> Law:
+        """The law of the noisy indices, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits)."""
+        distance, places, tops, noise = self._read(self.bind(data))
+        return self.test.law(distance, _noisy_law(noise, places, tops))
+
+    def draw(self, bound: MeanBound, rng: Rng) -> Released:
+        n, d = bound.n_users, len(bound.features)
+        g, _ = self.grid(n, d)
+        shown: dict[str, Any] = {
+            "ladder": self.ladder,
+            "crowd": self.crowd,
+            "width": self.friendship.width,
+            "norm": self.friendship.norm,
+            "levels": self.levels,
+        }
+        shown |= {"spacing": g}
+        distance, places, tops, noise = self._read(bound)
+        if not self.test.passes(distance, rng):
+            return no_release(self.guarantee, shown, (), "friendly mean")
+        steps = [min(g * noise.sample(p, rng, bounds=(0, top)), Fraction(self.levels)) for p, top in zip(places, tops)]
+        return Released(self.published(bound, steps), self.guarantee, shown, learner="friendly mean")

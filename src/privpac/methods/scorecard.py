@@ -1,0 +1,688 @@
+"""Points cards by full-batch gradient descent on clipped integer gradients, with exact discrete Gaussian noise.
+
+*Problem.*  A table of 5 to 30 mixed columns, many of them weakly informative, and hundreds of people or more: one
+question or a small tree reads too few columns, a card adds up all of them.
+
+*Theorem.*  Number of users (if bought), noisy centre, noisy norms and all noisy gradient sums together are ``(epsilon,
+delta)`` per user, and ``rho``-zCDP.  *Proof.*  (i) Each pass maps a user's own records and *released* numbers to an
+integer vector of bounded norm (:mod:`privpac.methods.scorecard_kernels`), so one user more or less moves the sum by at
+most that bound, a replaced one by at most twice that; two norms in ``0..B0`` are at most ``B0`` apart.  (ii) Discrete
+Gaussian noise of ``sigma2 = moved**2 / (2 share) + 4`` hides such a move at its share of ``rho``, and shares compose to
+``(epsilon, delta)`` as those of continuous noise do (:mod:`privpac.mechanisms.gaussian`).  (iii) The clip of
+the steps follows the released norm: a public number, the same for both neighbours, and the variance follows the clip,
+so every step costs its share whatever the clip is; shares fixed in advance add up.  Centre, clip size, weights, points
+and threshold are functions of these releases: post-processing.
+
+*More than two labels.*  One card against the rest for each label: a label is an answer, right or wrong, to each card's
+question, so every card's passes are those above.  They are noised apart, each with its own share.
+
+There is no law to list: the card is a function of thousands of noisy integers.  What can be enumerated is tested pass
+by pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isqrt
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from privpac.bisection import last_between
+from privpac.data import UserData, Users
+from privpac.errors import ParameterError, TooLargeError
+from privpac.guarantee import Guarantee, Neighbours
+from privpac.mechanisms.gaussian import SMOOTHING, discrete_gaussian, gaussian_noise, gaussian_within, normal_reach
+from privpac.methods.base import Bound, Selection
+from privpac.methods.scorecard_kernels import DescentState, Packed, centre_sum, gradient_sum, norm_sum
+from privpac.parameters import DEFAULT_LEVELS, bounds, named, probability_or_zero, whole_or_none
+from privpac.result import Released
+from privpac.rng import Rng
+from privpac.rules.base import Rule
+from privpac.rules.kernels.shares import user_tables
+from privpac.rules.scorecards import Band, Card, Cards, CodeTable, PointsCard, U, band_edges, bands_of
+from privpac.rules.wide_columns import BinnedColumn
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+    from privpac.law import Law
+
+__all__ = [
+    "CalibrationPass",
+    "CardBudget",
+    "CardLearner",
+    "CardPoints",
+    "CentrePass",
+    "CountPass",
+    "LEAST_CLIP",
+    "MAX_USERS",
+    "NormPass",
+    "Pass",
+    "SAME_PEOPLE",
+    "StepPass",
+    "bands_from",
+    "centre_clip",
+    "clip_size",
+    "norm_cap",
+    "pack",
+    "passes_over",
+    "points_against",
+    "points_of",
+    "shrunk_centre",
+    "training_time",
+    "updated",
+]
+
+
+# The public arithmetic of a points card: from noisy sums to a centre, a clip size, weights and points.
+#
+# Everything here is post-processing: functions of released numbers and public constants, in integers of any size, so
+# that every machine and engine gets the same card from the same noisy sums.  Units are those of
+# :mod:`privpac.rules.scorecards`; weights are in steps of ``2**-24``.
+
+
+LEAST_CLIP = U // 10
+MAX_USERS = 1 << 40
+MAX_WEIGHT = 1 << 30
+_RATE = 4096
+
+
+def near(a: int, b: int) -> int:
+    """``a / b`` to the nearest integer, halves upward, for ``b >= 1``.
+
+    >>> near(3, 2), near(-3, 2), near(4, 3)
+    (2, -1, 1)
+    """
+    return (2 * a + b) // (2 * b)
+
+
+def clamp(x: int, low: int, high: int) -> int:
+    return min(max(x, low), high)
+
+
+def centre_clip(columns: int) -> int:
+    """``R = floor(U sqrt(d))``: the norm to which a user's mean code is shortened."""
+    return isqrt(U * U * columns)
+
+
+def norm_cap(columns: int) -> int:
+    """``B0 = floor(U sqrt(1 + d) / 2)``: the largest norm a user may report.
+
+    ``floor(x/2)`` of the real number ``x`` equals the half of ``floor(x)``, rounded down.
+    """
+    return isqrt(U * U * (1 + columns)) // 2
+
+
+def shrunk_centre(noisy_sum: Sequence[int], users: int, sigma2: Fraction) -> list[int]:
+    """The centre: the mean code, shrunk to 0 as far as it is noise.
+
+    ``c = near(clamp(V/N, -U, U) * S / (S + sigma2))`` with ``S = 0.09 (N U)**2``.
+    """
+    spread = Fraction(9 * (users * U) ** 2, 100)
+    factor = spread / (spread + sigma2) / users
+    reach = users * U
+    return [near(clamp(v, -reach, reach) * factor.numerator, factor.denominator) for v in noisy_sum]
+
+
+def clip_size(noisy_norm: int, users: int, rho: Fraction, columns: int) -> int:
+    """``C``: the norm to which a user's gradient is shortened.
+
+    ``floor(0.45 max(H/N, U/10) (N sqrt(2 rho)/66)**(1/3))`` between ``U/10`` and ``2 B0``; ``rho`` is what is left
+    after the count.  The sixth power of the formula is the rational ``59049 a q**6 / (242 200**6 b N**4)`` with ``q =
+    max(10 H, N U)`` and ``rho = a/b``, and for integers ``x <= y**(1/6)`` iff ``x**6 <= floor(y)``: nothing else is
+    rounded.
+    """
+    q = max(10 * noisy_norm, users * U)
+    sixth = 59049 * rho.numerator * q**6 // (242 * 200**6 * rho.denominator * users**4)
+    return clamp(_cube_root(isqrt(sixth)), LEAST_CLIP, 2 * norm_cap(columns))
+
+
+def _cube_root(n: int) -> int:
+    """The largest ``x`` with ``x**3 <= n``."""
+    return last_between(lambda x: x**3 <= n, 0, 1 << (n.bit_length() // 3 + 1))
+
+
+def training_time(users: int, rho: Fraction) -> int:
+    """``0.6 N sqrt(2 rho)``, rounded down, between 6 and 200."""
+    return clamp(isqrt(18 * users * users * rho.numerator // (25 * rho.denominator)), 6, 200)
+
+
+def updated(weights: Sequence[int], noisy_sum: Sequence[int], time: int, steps: int, users: int) -> list[int]:
+    """The weights after one step against the noisy sum of clipped gradients."""
+    below = steps * users
+    return [clamp(w - near(time * _RATE * v, below), -MAX_WEIGHT, MAX_WEIGHT) for w, v in zip(weights, noisy_sum)]
+
+
+class CardPoints(NamedTuple):
+    """What a card says: points of every code of every column; 1 iff their sum exceeds the threshold."""
+
+    points: tuple[tuple[int, ...], ...]
+    threshold: int
+
+
+class Scores(NamedTuple):
+    """A card before its points are whole: how far each code's score is above its column's least, and the score of a
+    record that has the least everywhere."""
+
+    above: list[list[int]]
+    least: int
+
+    @property
+    def largest(self) -> int:
+        return max((f for column in self.above for f in column), default=0)
+
+
+def scores_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int]) -> Scores:
+    """``f`` and ``b`` of summed weights: a record's score is ``b + sum of f``."""
+    scores = table.split(table.scores(weights))
+    least = [min(column) for column in scores]
+    above = [[f - low for f in column] for column, low in zip(scores, least)]
+    return Scores(above, weights[0] * U - sum(w * c for w, c in zip(weights[1:], centre)) + sum(least))
+
+
+def rounded(scores: Scores, top: int, largest: int) -> CardPoints:
+    """Whole points, ``top`` where ``f`` is ``largest``: a score is positive iff ``sum of top f/F > -top b/F``.  Without
+    any spread (``F = 0``) the answer is the constant ``b > 0``."""
+    if largest == 0:
+        return CardPoints(tuple((0,) * len(column) for column in scores.above), -1 if scores.least > 0 else 0)
+    points = tuple(tuple(near(top * f, largest) for f in column) for column in scores.above)
+    return CardPoints(points, -top * scores.least // largest)
+
+
+def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> CardPoints:
+    """The card of summed weights: whole points from 0 to ``top``, the largest being ``top``."""
+    scores = scores_of(table, weights, centre)
+    return rounded(scores, top, scores.largest)
+
+
+def points_against(
+    table: CodeTable, weights: Sequence[Sequence[int]], centre: Sequence[int], top: int
+) -> list[CardPoints]:
+    """One card for each label, all in the same points, so that what is above one threshold can be compared with what
+    is above another.
+
+    Without any spread every card is a constant, and the labels whose ``b`` is largest have threshold -1, others 0.
+    """
+    every = [scores_of(table, one, centre) for one in weights]
+    largest = max(scores.largest for scores in every)
+    if largest:
+        return [rounded(scores, top, largest) for scores in every]
+    best = max(scores.least for scores in every)
+    return [CardPoints(rounded(scores, top, 0).points, -(scores.least == best)) for scores in every]
+
+
+# The budget of a points card: one ``rho``, its shares, and the noise of every release.
+#
+# | release | share | moves by at most, squared (add-remove / replace) |
+# |---|---|---|
+# | calibration (asked for) | a declared share of all, taken first | ``840**2`` / ``2 * 840**2`` |
+# | number of users (bought under add-remove unless declared) | 1/16 of the rest | 1 / public |
+# | centre | 15 % of what is left then | ``R**2`` / ``4 R**2`` |
+# | norm | 2 % | ``B0**2`` / ``B0**2``, both norms being in ``0..B0`` |
+# | each of T steps | 83 % / T | ``C**2`` / ``4 C**2`` |
+#
+# With more than two labels there are ``k`` cards, one against the rest for each: number of users and centre do not look
+# at labels and are released once; every other share is split evenly among the cards.
+#
+# The shares are fixed before any data; the variance of a step follows the released clip size, which is the same number
+# for both neighbours, so every step costs its share whatever that size turned out to be, and the shares add up
+# (:mod:`privpac.mechanisms.gaussian`; as zCDP too).
+
+
+@dataclass(frozen=True)
+class CardBudget:
+    """The shares of one card.
+
+    ``rho`` is what the cards may spend in all, the calibration included; ``bought``: the number of users is paid for;
+    ``smoothing`` is added to every variance.
+    """
+
+    rho: Fraction
+    columns: int
+    steps: int
+    neighbours: Neighbours
+    bought: bool
+    calibrate: Fraction = Fraction(0)
+    cards: int = 1
+    smoothing: int = 0
+
+    @property
+    def calibration(self) -> Fraction:
+        return self.rho * self.calibrate
+
+    @property
+    def count(self) -> Fraction:
+        return (self.rho - self.calibration) / 16 if self.bought else Fraction(0)
+
+    @property
+    def rest(self) -> Fraction:
+        """What centre, norm and steps share."""
+        return self.rho - self.calibration - self.count
+
+    @property
+    def centre(self) -> Fraction:
+        return 3 * self.rest / 20
+
+    @property
+    def own(self) -> Fraction:
+        """What sets clip and training time of one card: the rest, as if it were one of ``cards`` tables of its own."""
+        return self.rest / self.cards
+
+    @property
+    def norm(self) -> Fraction:
+        """Of one card."""
+        return self.own / 50
+
+    @property
+    def step(self) -> Fraction:
+        """Of one step of one card."""
+        return 83 * self.own / (100 * self.steps)
+
+    @property
+    def parts(self) -> tuple[Fraction, ...]:
+        """Every release's share; they add up to ``rho``."""
+        each = [self.calibration / self.cards, self.norm, *([self.step] * self.steps)]
+        return (self.count, self.centre, *(each * self.cards))
+
+    @property
+    def _doubled(self) -> int:
+        """A replaced user moves a vector from one end of a ball to the other: twice as far, four times squared."""
+        return 1 if self.neighbours is Neighbours.ADD_REMOVE else 4
+
+    def _variance(self, moved: int, share: Fraction) -> Fraction:
+        """Of noise that hides a move of this square at this share."""
+        return moved / (2 * share) + self.smoothing
+
+    @property
+    def count_variance(self) -> Fraction | None:
+        return self._variance(1, self.count) if self.count else None
+
+    @property
+    def centre_variance(self) -> Fraction:
+        return self._variance(self._doubled * centre_clip(self.columns) ** 2, self.centre)
+
+    @property
+    def norm_variance(self) -> Fraction:
+        """The same under both relations: two norms in ``0..B0`` are at most ``B0`` apart."""
+        return self._variance(norm_cap(self.columns) ** 2, self.norm)
+
+    def step_variance(self, clip: int) -> Fraction:
+        """For the released clip size."""
+        return self._variance(self._doubled * clip**2, self.step)
+
+    @property
+    def calibration_variance(self) -> Fraction | None:
+        """Of one card.  Two non-negative vectors of sum 840 are at most ``840 sqrt(2)`` apart."""
+        moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
+        return self._variance(moved * DEFAULT_LEVELS**2, self.calibration / self.cards) if self.calibration else None
+
+
+# Passes over the users of a points card, on every engine.
+#
+# In memory and streaming the records are binned once and kept in one byte a value; each pass then runs over the packed
+# users.  On a cluster nothing is collected: each pass is a job that bins the records anew and adds integer vectors.
+# The sums are the same integers either way.
+
+
+Ints = NDArray[np.int64]
+_BLOCK = 1 << 15
+
+
+def pack(columns: tuple[BinnedColumn, ...], users: UserData) -> Packed:
+    """Bound users with their values in bins."""
+    widest = max(column.width for column in columns)
+    codes = np.empty((users.n_records, len(columns)), np.uint8 if widest <= 256 else np.uint16)
+    found = np.empty(_BLOCK, np.uint16)
+    for start in range(0, users.n_records, _BLOCK):
+        stop = min(start + _BLOCK, users.n_records)
+        for j, column in enumerate(columns):
+            column.bin_codes(np.ascontiguousarray(users.codes[column.name][start:stop]), found[: stop - start])
+            codes[start:stop, j] = found[: stop - start]
+    assert users.labels is not None
+    return Packed(codes, users.labels, users.offsets)
+
+
+class Pass(Protocol):
+    """One sum over users of integer vectors."""
+
+    @property
+    def size(self) -> int: ...
+
+    def over(self, packed: Packed) -> Ints: ...
+
+
+@dataclass(frozen=True)
+class CountPass:
+    """The number of users, those without records included."""
+
+    size: int = 1
+
+    def over(self, packed: Packed) -> Ints:
+        return np.array([packed.users], np.int64)
+
+
+@dataclass(frozen=True)
+class CentrePass:
+    """Mean codes, each shortened to ``cap``."""
+
+    table: CodeTable
+    cap: int
+
+    @property
+    def size(self) -> int:
+        return self.table.coordinates
+
+    def over(self, packed: Packed) -> Ints:
+        return centre_sum(self.table, packed, self.cap)
+
+
+@dataclass(frozen=True)
+class NormPass:
+    """Norms of gradients at zero weights, each at most ``cap``; one sum for each answer."""
+
+    table: CodeTable
+    centre: tuple[int, ...]
+    cap: int
+    answers: tuple[int, ...] = (1,)
+
+    @property
+    def size(self) -> int:
+        return len(self.answers)
+
+    def over(self, packed: Packed) -> Ints:
+        return np.array([norm_sum(self.table, packed, self.centre, self.cap, a) for a in self.answers], np.int64)
+
+
+@dataclass(frozen=True)
+class StepPass:
+    """Gradients at public weights, each shortened to a cap; for each answer at weights and with a cap of its own, one
+    after the other."""
+
+    table: CodeTable
+    states: tuple[DescentState, ...]
+    caps: tuple[int, ...]
+    answers: tuple[int, ...] = (1,)
+
+    @property
+    def size(self) -> int:
+        return len(self.answers) * (self.table.coordinates + 1)
+
+    def over(self, packed: Packed) -> Ints:
+        each = zip(self.states, self.caps, self.answers)
+        return np.concatenate([gradient_sum(self.table, packed, state, cap, answer) for state, cap, answer in each])
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """All users, packed: the chunks of a fold side by side."""
+
+    columns: tuple[BinnedColumn, ...]
+
+    def zero(self) -> tuple[Packed, ...]:
+        return ()
+
+    def chunk(self, users: UserData) -> tuple[Packed, ...]:
+        return (pack(self.columns, users),)
+
+    def merge(self, a: tuple[Packed, ...], b: tuple[Packed, ...]) -> tuple[Packed, ...]:
+        return a + b
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One pass as a fold."""
+
+    columns: tuple[BinnedColumn, ...]
+    work: Pass
+
+    def zero(self) -> Ints:
+        return np.zeros(self.work.size, np.int64)
+
+    def chunk(self, users: UserData) -> Ints:
+        return self.work.over(pack(self.columns, users))
+
+    def merge(self, a: Ints, b: Ints) -> Ints:
+        return a + b
+
+
+def passes_over(columns: tuple[BinnedColumn, ...], users: Users) -> Callable[[Pass], list[int]]:
+    """How a pass is run over these users: its sum as Python integers."""
+    if getattr(users, "distributed", False):
+        return lambda work: _plain(users.fold(_Job(columns, work)))
+    chunks = users.fold(_Packing(columns))
+
+    def run(work: Pass) -> list[int]:
+        return _plain(sum((work.over(packed) for packed in chunks), np.zeros(work.size, np.int64)))
+
+    return run
+
+
+def _plain(sums: Any) -> list[int]:
+    return [int(value) for value in sums]
+
+
+# How often the label is 1 at so many points: the calibration of a points card.
+#
+# The possible points are cut into five bands of equal width.  Everybody spreads 840 votes over the ten cells (band,
+# label) according to their own records, so one person moves the sums by a vector of non-negative entries and L1 norm at
+# most 840: its squared norm is at most ``840**2``, and of the difference of two such vectors at most ``2 * 840**2``
+# (``|u - v|**2 = |u|**2 + |v|**2 - 2 u.v``, and ``u.v >= 0``).  Discrete Gaussian noise of that size is added; rates,
+# intervals and the order of the bands follow from the noisy sums: post-processing.
+#
+# A rate is about the people the card was learned from.  They fit it a little better than others do, so chances for
+# other people are best measured on other people.
+
+
+BANDS = 5
+FAILURE = Fraction(1, 20)
+SAME_PEOPLE = (
+    "the chances of the card were measured on the people it was learned from; other people fit it less well: measure "
+    "them with privpac evaluate on other people"
+)
+
+
+@dataclass(frozen=True)
+class CalibrationPass:
+    """The cells (band, another label), (band, ``answer``), band by band."""
+
+    card: Card
+    answer: int = 1
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return band_edges(self.card.most, BANDS)
+
+    @property
+    def size(self) -> int:
+        return 2 * len(self.edges)
+
+    def over(self, packed: Packed) -> NDArray[np.int64]:
+        totals = np.zeros(len(packed.labels), np.int64)
+        for j, points in enumerate(self.card.points):
+            totals += np.array(points, np.int64)[packed.codes[:, j]]
+        cells = (2 * bands_of(totals, self.edges) + (packed.labels == self.answer)).astype(np.uint8)
+        return user_tables(packed.offsets, cells, self.size, DEFAULT_LEVELS, True, -1)
+
+
+def bands_from(edges: Sequence[int], noisy: Sequence[int], variance: Fraction) -> tuple[Band, ...]:
+    """Rates that rise with the points, each with an interval for the rate on these people (95 % each).
+
+    Rounding moves a person's votes in a cell by less than one, so those of all by less than the number of people, which
+    is the 840th part of all votes: in a band that everybody seldom sees this may be all there is.  Two noises and the
+    number of people may each fail with a third of 5 %.
+    """
+    zeros, ones = [max(0, v) for v in noisy[::2]], [max(0, v) for v in noisy[1::2]]
+    rates = _rising(ones, [a + b for a, b in zip(ones, zeros)])
+    most = sum(noisy) + len(noisy) * normal_reach(variance, FAILURE / (3 * len(noisy)))
+    reach = normal_reach(variance, FAILURE / 3) + max(0, -(-most // DEFAULT_LEVELS))
+    out = []
+    for last, rate, zero, one in zip(edges, rates, noisy[::2], noisy[1::2]):
+        low = _share(max(0, one - reach), max(0, zero + reach), Fraction(0))
+        high = _share(max(0, one + reach), max(0, zero - reach), Fraction(1))
+        out.append(Band(last, rate, min(low, rate), max(high, rate)))
+    return tuple(out)
+
+
+def _share(one: int, zero: int, otherwise: Fraction) -> Fraction:
+    return Fraction(one, one + zero) if one + zero else otherwise
+
+
+def _rising(ones: Sequence[int], sizes: Sequence[int]) -> list[Fraction]:
+    """The rates ``ones/sizes`` made to rise: neighbours that fall are pooled; empty bands take the rate before them."""
+    pools: list[list[int]] = []
+    for one, size in zip(ones, sizes):
+        pools.append([one, size, 1])
+        while len(pools) > 1 and pools[-2][0] * pools[-1][1] >= pools[-1][0] * pools[-2][1]:
+            last = pools.pop()
+            pools[-1] = [a + b for a, b in zip(pools[-1], last)]
+    return [rate for one, size, bands in pools for rate in [_share(one, size - one, Fraction(1, 2))] * bands]
+
+
+Run = Callable[[Pass], list[int]]
+
+
+@frozen(slots=False, field_transformer=named)
+class CardLearner(Selection):
+    """Release one points card.
+
+    Parameters
+    ----------
+    concept
+        A :class:`PointsCard`: columns, cuts, missing values, steps, top, classes.
+    delta
+        The promise may fail with this probability; needed.
+    public_n_users
+        A rough, public number of people; without it a noisy count is bought for 1/16 of the budget under add-remove.
+        A wrong one harms accuracy only.
+    calibrate
+        A share of the budget, such as ``"1/10"``, for how often the label is 1 in each of five bands of points.
+
+    >>> from privpac.data import Integers, UserData
+    >>> people = UserData.from_users([[(x, 9 - x, int(x > 4)) for x in range(10)]] * 300,
+    ...     features={"x": Integers(0, 9), "y": Integers(0, 9)})
+    >>> learner = CardLearner(PointsCard(), epsilon=1, delta="1e-6", public_n_users=300)
+    >>> str(learner.guarantee), learner.learn(people).hypothesis.predict([[0, 9], [9, 0]]).tolist()
+    ('(1, 1e-06)-DP per user, add-remove', [0, 1])
+    """
+
+    delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
+    public_n_users: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_USERS))
+    calibrate: Fraction = field(default=Fraction(0), converter=probability_or_zero)
+    scores_rules: ClassVar[bool] = False
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if not isinstance(self.concept, PointsCard):
+            raise ParameterError(
+                f"the method 'card' learns a PointsCard over named columns, not {type(self.concept).__name__}"
+            )
+        if self.delta == 0:
+            raise ParameterError("a points card needs delta > 0, such as delta='1e-6'; a small tree needs none")
+        if self.epsilon == 0:
+            raise ParameterError("a points card needs epsilon > 0")
+        _ = self.rho
+
+    @property
+    def rho(self) -> Fraction:
+        """What is spent in all: half the square of the distance of two normal laws as far apart; as zCDP the same."""
+        return gaussian_within(self.epsilon, self.delta)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, rho=self.rho)
+
+    @property
+    def card(self) -> PointsCard:
+        assert isinstance(self.concept, PointsCard)
+        return self.concept
+
+    def budget(self, columns: int, cards: int = 1) -> CardBudget:
+        """The shares of so many cards of so many columns."""
+        bought = self.public_n_users is None and self.neighbours is Neighbours.ADD_REMOVE
+        steps = self.card.steps
+        return CardBudget(self.rho, columns, steps, self.neighbours, bought, self.calibrate, cards, SMOOTHING)
+
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        assert isinstance(bound.concept, PointsCard)
+        _ = bound.concept.codes  # too wide or without cuts: said now, before anything is spent
+        return bound
+
+    def law(self, data: Users) -> Law:
+        """Not offered."""
+        raise TooLargeError(
+            "a points card is a function of thousands of noisy integers, so its law cannot be listed; its promise is "
+            "the sum of the passes' (see privpac.methods.scorecard), and small trees have an exact law"
+        )
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        concept = bound.concept
+        assert isinstance(concept, PointsCard)
+        run, table = passes_over(concept.binned, bound.users), concept.codes
+        # One card about the label 1, or one about each of several labels.
+        names = (bound.label,) if concept.labels == 2 else concept.classes or ()
+        answers = (1,) if concept.labels == 2 else tuple(range(concept.labels))
+        budget = self.budget(table.columns, len(answers))
+        users = self._users(run, budget, rng)
+        found, clips = _descend(run, table, concept.top, budget, users, answers, rng)
+        cards = tuple(
+            Card(concept.binned, one.points, one.threshold, concept.top, name) for one, name in zip(found, names)
+        )
+        if self.calibrate:
+            cards = tuple(
+                replace(card, bands=_calibrated(run, card, budget, answer, rng)) for card, answer in zip(cards, answers)
+            )
+        rule: Rule = cards[0] if len(cards) == 1 else Cards(cards, bound.label)
+        shown: dict[str, Any] = {"class": "PointsCard", "columns": table.columns, "steps": concept.steps}
+        shown |= {"noisy_n_users" if budget.bought else "public_n_users": users}
+        shown |= {"clip": clips[0] if len(clips) == 1 else clips, "rho": budget.rho}
+        cap = {} if self.max_records is None else {"max_records": self.max_records}
+        warned = (*self.warnings, *((SAME_PEOPLE,) if self.calibrate else ()))
+        return Released(rule, self.guarantee, parameters=shown | cap, warnings=warned, learner="card")
+
+    def _users(self, run: Run, budget: CardBudget, rng: Rng) -> int:
+        """The number of users that sets centre, clip and training time: declared, public, or bought."""
+        if self.public_n_users is not None:
+            return self.public_n_users
+        (count,) = run(CountPass())
+        variance = budget.count_variance
+        return clamp(count if variance is None else count + discrete_gaussian(variance, rng), 1, MAX_USERS)
+
+
+def _calibrated(run: Run, card: Card, budget: CardBudget, answer: int, rng: Rng) -> tuple[Band, ...]:
+    variance = budget.calibration_variance
+    assert variance is not None
+    work = CalibrationPass(card, answer)
+    return bands_from(work.edges, _noisy(run(work), variance, rng), variance)
+
+
+def _noisy(sums: list[int], variance: Fraction, rng: Rng) -> list[int]:
+    return [value + more for value, more in zip(sums, gaussian_noise(variance, len(sums), rng))]
+
+
+def _descend(
+    run: Run, table: CodeTable, top: int, budget: CardBudget, users: int, answers: tuple[int, ...], rng: Rng
+) -> tuple[list[CardPoints], tuple[int, ...]]:
+    """Centre, norms, steps, points; in this order, each from what was released before.  The cards of several answers
+    walk side by side, each noised by itself."""
+    columns, steps, size = table.columns, budget.steps, table.coordinates + 1
+    summed = _noisy(run(CentrePass(table, centre_clip(columns))), budget.centre_variance, rng)
+    centre = tuple(shrunk_centre(summed, users, budget.centre_variance))
+    norms = _noisy(run(NormPass(table, centre, norm_cap(columns), answers)), budget.norm_variance, rng)
+    clips = tuple(clip_size(norm, users, budget.own, columns) for norm in norms)
+    time, states = training_time(users, budget.own), [DescentState.start(centre) for _ in answers]
+    totals = [[0] * size for _ in answers]
+    for step in range(1, steps + 1):
+        sums = run(StepPass(table, tuple(states), clips, answers))
+        for k, (state, clip) in enumerate(zip(states, clips)):
+            moved = _noisy(sums[k * size : (k + 1) * size], budget.step_variance(clip), rng)
+            states[k] = replace(state, weights=tuple(updated(state.weights, moved, time, steps, users)))
+            if step > steps // 2:  # the last ceil(T/2)
+                totals[k] = [a + b for a, b in zip(totals[k], states[k].weights)]
+    if len(answers) == 1:
+        return [points_of(table, totals[0], centre, top)], clips
+    return points_against(table, totals, centre, top), clips

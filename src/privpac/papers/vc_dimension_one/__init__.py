@@ -1,0 +1,1 @@
+"""Classes of VC dimension 1: trees from trees, and quantiles by hidden walks."""

@@ -1,0 +1,412 @@
+"""One question, three ways to ask it: how many users, which accuracy, which epsilon?  For rules, trees, agreement and
+distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from privpac.data import Domain
+from privpac.errors import ParameterError
+from privpac.exact import Rational
+from privpac.guarantee import Model, Neighbours, positive_int
+from privpac.methods.registry import rules_named
+from privpac.methods.settings import written
+from privpac.parameters import DEFAULT_BETA
+from privpac.planning.agreements import agreement_target
+from privpac.planning.families import family_target
+from privpac.planning.hierarchies import tree_target
+from privpac.planning.plans import Plan, invert, plan_target
+from privpac.planning.rules import rule_target
+from privpac.planning.services import service_target
+from privpac.planning.small_trees import small_tree_target
+from privpac.planning.target import STANDARD_RECORDS, Target
+from privpac.rules.base import ConceptClass
+from privpac.rules.hierarchies.base import VC1Tree
+from privpac.rules.hierarchies.nodes import TreeNodes
+
+if TYPE_CHECKING:
+    from privpac.planning.populations import Population
+
+__all__ = ["FAMILIES", "least_alpha", "least_epsilon", "plan", "plan_of_tree", "plan_users"]
+
+FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "vocabulary", "median")
+"""Families of distributions, and the median, by name."""
+_OWN_TARGETS: dict[str, Callable[..., Target]] = {"small-tree": small_tree_target}
+"""By the one method that learns a class, where it has one."""
+_WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
+
+
+def plan(
+    concept: ConceptClass | VC1Tree | str | Any,
+    *,
+    epsilon: Rational | None = None,
+    alpha: Rational | None = None,
+    beta: Rational | None = None,
+    n_users: int | None = None,
+    records_per_user: int | Iterable[int] | None = None,
+    neighbours: Neighbours | str | None = None,
+    noise: Rational | None = None,
+    setting: str | None = None,
+    delta: Rational | None = None,
+    model: Model | str | None = None,
+    people: str | None = None,
+    population: Population | None = None,
+    model_noise: Rational | None = None,
+    every_method: bool = False,
+    queries: int | None = None,
+    representation: str | None = None,
+    features: Mapping[str, Domain] | None = None,
+    **shape: Any,
+) -> Plan:
+    """How many users do I need for excess error ``alpha`` (0.05) with probability ``1 - beta`` (0.95), at ``epsilon``?
+
+    * ``epsilon`` alone, or with ``alpha``: certified users for each applicable method and what no method can beat, a
+      :class:`Plan`.
+    * ``n_users`` and ``epsilon``: the least ``alpha`` that so many users can be promised.
+    * ``n_users`` and ``alpha``: the least epsilon that it takes.
+
+    What is planned for:
+
+    * a class of rules, or the name of one over ``features``.  ``noise`` (thresholds): each label is wrong with at most
+      this probability at every x.  ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods;
+      ``every_method=True`` adds some that have never needed fewer users than selection; ``representation``
+      ("hashed", "learned", "boosted") selection from a small public set that stands in for the class.
+    * a class of rules or a task with ``model="central"``, ``"local"`` or ``"shuffle"``: learning by agreement in that
+      trust model.
+    * a class of rules with ``queries``: a prediction service that gives so many answers and publishes no rule
+      (``delta`` allows far more of them); ``alpha`` is then the excess error of an answer.
+    * a tree, for labels without noise, with ``delta`` for open vocabularies; with ``setting="agnostic"`` a tree whose
+      nodes can be counted, for noisy labels.
+    * a family of distributions by name, with its public ``shape``: ``"histogram"`` (``bins=``), ``"discrete"``
+      (``values=``), ``"product"`` (``columns=`` of so many ``values=``), ``"gaussian"`` (``radius=``), ``"selection"``
+      (``candidates=``); ``k=`` and ``d=`` will do. ``alpha`` (0.1) is then the distance in total variation.
+      ``"median"`` (``domain=``): ``alpha`` is a share of the ranks.
+
+    The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions
+    are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what
+    is known of the people (``people="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
+    (``public_population``, ``sampled_population`` in ``privpac.planning.comparison``).  **A population must be public
+    or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
+    for.
+
+    Parameters
+    ----------
+    concept : class of rules, tree, task or str
+        What is planned for; all that follows is public.
+    epsilon, alpha, beta : rational, optional
+        Privacy loss, excess error (or distance) wanted, failure probability allowed.
+    n_users : int, optional
+        So many people take part; then one of ``epsilon`` and ``alpha`` is the answer.
+    records_per_user : int or several, optional
+        Records each person holds; 1, 4, 16, 64 and 256 if left out.
+    neighbours : {"add-remove", "replace"}, optional
+        Which datasets must be hard to tell apart.
+    noise : rational, optional
+        Each label is wrong with at most this probability (thresholds).
+    setting : {"agnostic", "realizable"}, optional
+        Only methods for such labels.
+    delta : rational, optional
+        The promise may fail with this probability (0), for trees and models that allow it.
+    model : {"central", "local", "shuffle"}, optional
+        Learning by agreement in this trust model.
+    people : {"alike", "differ", "heavy"}, optional
+        What is known of the people, for predictions.
+    population : Population, optional
+        A public or made-up population instead.
+    model_noise : rational, optional
+        Label noise of the stated model of predictions.
+    every_method : bool
+        Also methods that have never needed fewer users than selection.
+    queries : int, optional
+        So many answers of a service, instead of a rule.
+    representation : {"auto", "class", "hashed", "learned", "boosted"}, optional
+        Also the method ``surrogate`` with such a public set.
+    features : mapping, optional
+        Columns with their public domains, where the rule is given by its name.
+    **shape
+        Of a family of distributions, as above.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> cuts = pp.Thresholds(pp.Integers(0, 1440))
+    >>> pp.plan(cuts, epsilon=1, records_per_user=16).row("realizable selection").n_users
+    (24,)
+    >>> pp.plan(cuts, n_users=500, epsilon=1, records_per_user=16, setting="realizable").rows[0].values
+    (Fraction(41, 20000),)
+    >>> pp.plan("histogram", bins=100, epsilon=1, records_per_user=1).row("any private learner").kind
+    'lower bound'
+    >>> pp.plan(cuts, queries=3, epsilon=8, alpha="0.3").row("prediction service").n_users[0]
+    9031
+    """
+    # None is a parameter left out, in every place: here its default stands in.
+    beta, delta = DEFAULT_BETA if beta is None else beta, 0 if delta is None else delta
+    shape = {name: value for name, value in shape.items() if value is not None}
+    concept = rules_named(concept, features, agreement=model is not None)
+    quantity = _quantity(n_users, epsilon, alpha)
+    if quantity == "users" and alpha is None:
+        alpha = "0.1" if isinstance(concept, str) else "0.05"
+    given = (("n_users", n_users), ("epsilon", epsilon), ("alpha", alpha), ("beta", beta))
+    numbers = {name: value for name, value in given if value is not None}
+    extra: dict[str, Any] = {"noise": noise, "setting": setting, "users": people}
+    extra |= {"population": population, "model_noise": model_noise, "representation": representation}
+    if queries is not None:
+        told = {name: extra.pop(name) for name in ("users", "model_noise")} | _spent(numbers)
+        others = {**extra, **shape, "model": model}
+        service = service_target(concept, queries, delta=delta, neighbours=neighbours, others=others, **told)
+        return _answer(service, quantity, numbers, records_per_user or 1, None)
+    if isinstance(concept, str) or model is not None:
+        strange = [
+            "people" if name == "users" else name
+            for name, value in extra.items()
+            if value is not None and not (name == "setting" and model is not None)
+        ]
+        if strange:
+            raise ParameterError(
+                f"{strange[0]} goes with classes of rules, not with families of distributions or agreement; leave it "
+                "out"
+            )
+        target = _named_target(concept, numbers, neighbours, delta, model, _letters(shape))
+        return _answer(target, quantity, numbers, records_per_user, setting)
+    if shape:
+        raise ParameterError(
+            f"{', '.join(sorted(shape))} describe a family of distributions such as 'histogram'; leave them out for "
+            "rules"
+        )
+    relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
+    if isinstance(concept, VC1Tree) and setting == "agnostic":
+        if concept.n_nodes is None:
+            raise ParameterError(
+                "nothing is certified for noisy labels on an open vocabulary: leave out setting='agnostic'"
+            )
+        concept = TreeNodes(concept)
+    if isinstance(concept, VC1Tree):
+        if any(value is not None for name, value in extra.items() if name != "setting"):
+            raise ParameterError(
+                "a tree is planned for labels without noise: leave out noise and the model of people, or set 'agnostic'"
+            )
+        return _tree_plan(concept, quantity, numbers, delta, relation, records_per_user)
+    if delta != 0:
+        raise ParameterError("all methods for rules are pure: leave out delta, or name a model such as model='shuffle'")
+    return _rule_plan(
+        concept,
+        quantity,
+        numbers,
+        neighbours=relation,
+        records_per_user=records_per_user,
+        every_method=every_method,
+        **extra,
+    )
+
+
+# One kind of target
+
+
+def plan_users(
+    concept: ConceptClass,
+    *,
+    epsilon: Rational,
+    alpha: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
+    records_per_user: int | Iterable[int] | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    noise: Rational | None = None,
+    setting: str | None = None,
+    users: str | None = None,
+    population: Population | None = None,
+    model_noise: Rational | None = None,
+    every_method: bool = False,
+) -> Plan:
+    """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
+
+    ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer
+    users. ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  ``users``, ``population`` and
+    ``model_noise`` set the model of the predictions, as for :func:`privpac.plan`.  Where a method certifies nothing, or
+    its bound is out of reach for these numbers, its row says so.
+
+    >>> import privpac as pp
+    >>> plan_users(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1,
+    ...     records_per_user=16).row("realizable selection").n_users
+    (24,)
+    """
+    return _rule_plan(
+        concept,
+        "users",
+        {"epsilon": epsilon, "alpha": alpha, "beta": beta},
+        records_per_user=records_per_user,
+        neighbours=neighbours,
+        noise=noise,
+        setting=setting,
+        users=users,
+        population=population,
+        model_noise=model_noise,
+        every_method=every_method,
+    )
+
+
+def least_alpha(concept: ConceptClass, *, n_users: int, epsilon: Rational, **more: Any) -> Plan:
+    """The excess error that each method can promise ``n_users`` users.
+
+    >>> import privpac as pp
+    >>> cuts = pp.Thresholds(pp.Integers(0, 1440))
+    >>> least_alpha(cuts, n_users=500, epsilon=1, records_per_user=16, setting="realizable").rows[0].values
+    (Fraction(41, 20000),)
+    """
+    return _rule_plan(concept, "alpha", {"n_users": n_users, "epsilon": epsilon}, **more)
+
+
+def least_epsilon(concept: ConceptClass, *, n_users: int, alpha: Rational, **more: Any) -> Plan:
+    """The privacy loss at which each method promises ``n_users`` users an excess error of ``alpha``."""
+    return _rule_plan(concept, "epsilon", {"n_users": n_users, "alpha": alpha}, **more)
+
+
+def plan_of_tree(
+    tree: VC1Tree,
+    *,
+    epsilon: Rational,
+    delta: Rational = 0,
+    alpha: Rational = "0.05",
+    beta: Rational = DEFAULT_BETA,
+    records_per_user: int | Iterable[int] | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    simple: bool = True,
+) -> Plan:
+    """How many users are certified to suffice for error at most ``alpha`` with probability ``1 - beta``, if some node
+    is right?
+
+    ``simple=False`` leaves out the row of the closed-form certificate.
+
+    >>> from privpac.rules import PrefixTree
+    >>> plan = plan_of_tree(PrefixTree(32), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=10,
+    ...     neighbours="replace")
+    >>> plan.row("tree learner").n_users[0] <= 171
+    True
+    """
+    numbers = {"epsilon": epsilon, "alpha": alpha, "beta": beta}
+    return _tree_plan(tree, "users", numbers, delta, neighbours, records_per_user, simple=simple)
+
+
+def _rule_plan(
+    concept: ConceptClass,
+    quantity: str,
+    numbers: dict[str, Any],
+    *,
+    beta: Rational = DEFAULT_BETA,
+    records_per_user: int | Iterable[int] | None = None,
+    noise: Rational | None = None,
+    setting: str | None = None,
+    **more: Any,
+) -> Plan:
+    """``more``: the other parameters of :func:`rule_target`."""
+    asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
+    make: Callable[..., Target] = _OWN_TARGETS.get(getattr(concept, "own_method", None) or "", rule_target)
+    target = make(concept, **_spent(asked), noise=noise, **more)
+    return _answer(target, quantity, asked, records_per_user, setting)
+
+
+def _tree_plan(
+    tree: VC1Tree,
+    quantity: str,
+    numbers: dict[str, Any],
+    delta: Rational,
+    neighbours: Neighbours | str,
+    records_per_user: int | Iterable[int] | None,
+    *,
+    simple: bool = True,
+) -> Plan:
+    goal = _spent(numbers)
+    target = tree_target(tree, **goal, delta=delta, neighbours=neighbours, simple=simple and quantity == "users")
+    return _answer(target, quantity, numbers, records_per_user, None)
+
+
+def _named_target(
+    what: Any,
+    numbers: dict[str, Any],
+    neighbours: Neighbours | str | None,
+    delta: Rational,
+    model: Model | str | None,
+    shape: dict[str, Any],
+) -> Target:
+    """A family of distributions, or agreement."""
+    if not isinstance(what, str):
+        goal = _spent(numbers)
+        strange = sorted(set(shape) - {"dimension"})
+        if strange:
+            raise ParameterError(f"{strange[0]} describes a family of distributions, not agreement; leave it out")
+        return agreement_target(what, model=model or Model.CENTRAL, neighbours=neighbours, delta=delta, **goal, **shape)
+    if model is not None:
+        raise ParameterError("model goes with rules: families of distributions are learned by a curator; leave it out")
+    relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
+    return family_target(what, neighbours=relation, delta=delta, **_spent(numbers), **shape)
+
+
+# What is asked for
+
+
+def _answer(
+    target: Target,
+    quantity: str,
+    numbers: dict[str, Any],
+    records_per_user: int | Iterable[int] | None,
+    setting: str | None,
+) -> Plan:
+    sizes, kind = _read_records(records_per_user), _read_setting(setting)
+    typed = {name: written(value) if isinstance(value, Fraction) else str(value) for name, value in numbers.items()}
+    if quantity == "users":
+        return plan_target(target, sizes, target.stated(typed), kind)
+    n = positive_int(numbers["n_users"], "n_users")
+    stated = target.stated({"users": typed.pop("n_users"), **typed})
+    return invert(target, quantity=quantity, n_users=n, sizes=sizes, stated=stated, setting=kind)
+
+
+def _spent(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Epsilon, alpha and beta of the target; where one is asked for, a number that takes its place."""
+    return {"epsilon": numbers.get("epsilon", 1), "alpha": numbers.get("alpha", "1/2"), "beta": numbers["beta"]}
+
+
+def _read_setting(setting: str | None) -> str | None:
+    if setting not in (None, "realizable", "agnostic"):
+        raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
+    return setting
+
+
+def _read_records(records: int | Iterable[int] | None) -> tuple[int, ...]:
+    if records is None:
+        return STANDARD_RECORDS
+    given = list(records) if isinstance(records, Iterable) and not isinstance(records, str) else [records]
+    if not given:
+        raise ParameterError("records_per_user needs at least one number")
+    return tuple(positive_int(m, "records_per_user") for m in given)
+
+
+def _letters(shape: dict[str, Any]) -> dict[str, Any]:
+    """The shape by the letters of the formulas."""
+    found: dict[str, Any] = {}
+    for name, value in shape.items():
+        letter = name if name == "candidates" and not isinstance(value, int) else _WORDS.get(name, name)
+        if letter in found:
+            raise ParameterError(
+                f"{name} is given twice, under two names; give one of {letter}, "
+                f"{', '.join(w for w in _WORDS if _WORDS[w] == letter)}"
+            )
+        found[letter] = value
+    return found
+
+
+def _quantity(n_users: int | None, epsilon: Rational | None, alpha: Rational | None) -> str:
+    """What is asked for."""
+    if n_users is None:
+        if epsilon is None:
+            raise ParameterError("give epsilon; or n_users and alpha, to ask which epsilon it takes")
+        return "users"
+    if (epsilon is None) == (alpha is None):
+        raise ParameterError(
+            "with n_users give epsilon (which alpha can be promised?) or alpha (which epsilon does it take?), not both"
+        )
+    return "alpha" if alpha is None else "epsilon"

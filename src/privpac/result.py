@@ -1,0 +1,481 @@
+"""What a result is.
+
+``Released`` carries the rule, its guarantee, the public parameters, the outcome and the warnings, and nothing else
+that depends on the data.  Three outcomes are possible and all of them are outputs covered by the guarantee:
+``"released"``; ``"default"``, a public default stands in for "no answer"; ``"none"``, no answer and no default, when
+the hypothesis is the ``NoRelease`` singleton.
+
+Files are versioned JSON, never pickle: rationals are text ``"p/q"``, and a rule names its *kind*, which is looked up
+only among classes that registered themselves here.  A file can therefore choose a class but never name code.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import warnings as python_warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn, TypeVar, get_args
+
+from privpac.display import Picture, Shown, front
+from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
+from privpac.files import write_durably
+from privpac.guarantee import Guarantee, Neighbours
+
+__all__ = [
+    "NoRelease",
+    "Outcome",
+    "Released",
+    "no_constant",
+    "read_guarantee",
+    "register",
+    "rule_from_dict",
+    "rule_to_dict",
+    "unique",
+    "well_named",
+]
+
+
+# Parts of a result's file that are read before anything is made of them.
+#
+# A file may hold anything.  What is read here is refused if it is not what a result would have written: a field twice,
+# numbers that are none, rationals too long to expand, names that are no text.
+
+
+_NAME, _NAMES = ("family", "feature", "label", "name"), ("features", "names")
+
+
+def well_named(values: Any, name: str = "") -> bool:
+    """Whether all that is called a name is text (or not there).
+
+    >>> well_named({"feature": "x", "columns": [{"name": 3}]})
+    False
+    """
+    if name in _NAME:
+        return values is None or isinstance(values, str)
+    if isinstance(values, Mapping):
+        return name not in _NAMES and all(well_named(item, key) for key, item in values.items())
+    if isinstance(values, (list, tuple)):
+        return all(well_named(item, "name" if name in _NAMES else "") for item in values)
+    return name not in _NAMES
+
+
+def read_guarantee(values: Any) -> Guarantee | None:
+    if values is None:
+        return None
+    numbers = {"epsilon", "delta", "rho"}
+    if not isinstance(values, dict) or not values.keys() <= numbers | {"unit", "neighbours", "model", "derivation"}:
+        raise ModelFileError("the guarantee has unknown fields")
+    for name in numbers & values.keys():
+        # Digits only: an exponent such as 1e999999999 would be expanded in memory.
+        if not isinstance(values[name], str) or not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", values[name]):
+            raise ModelFileError(f"the guarantee's {name} must be a rational as text")
+    steps = values.get("derivation", [])
+    if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
+        raise ModelFileError("the guarantee's derivation must be a list of texts")
+    return Guarantee.from_dict(values)
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ModelFileError("the file names a field twice")
+    return out
+
+
+def no_constant(name: str) -> NoReturn:
+    raise ModelFileError(f"the file holds {name}, which is not a number")
+
+
+Outcome = Literal["released", "default", "none"]
+
+INSECURE = "INSECURE RANDOMNESS: no guarantee"
+_FORMAT, _VERSION = "privpac.result", 1
+_FIELDS = {"format", "version", "learner", "outcome", "hypothesis", "guarantee", "parameters", "warnings", "insecure"}
+_MAX_FILE = 1 << 26
+_MAX_DEPTH = 32
+_MAX_BITS = 13_000  # below the interpreter's limit of 4300 digits for turning integers into text
+_RATIONAL = re.compile(r"-?[0-9]+/[0-9]+")
+
+
+class _NoRelease:
+    """The mechanism answered "no answer" and no public default was declared."""
+
+    _only: _NoRelease | None = None
+
+    def __new__(cls) -> _NoRelease:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "NoRelease"
+
+    def __str__(self) -> str:
+        return "nothing was released"
+
+    def __reduce__(self) -> str:
+        return "NoRelease"
+
+
+NoRelease = _NoRelease()
+
+
+# Kinds of rules
+
+
+_C = TypeVar("_C", bound=type[Any])
+_kinds: dict[str, type[Any]] = {}
+
+
+def register(kind: str) -> Callable[[_C], _C]:
+    """Class decorator: rules with ``to_dict()`` and a classmethod ``from_dict(values)`` are saved under the name
+    ``kind``."""
+    if not isinstance(kind, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,59}", kind):
+        raise ParameterError(f"a kind is 1 to 60 lower-case letters, digits and hyphens, got {kind!r}")
+
+    def remember(cls: _C) -> _C:
+        known = _kinds.get(kind)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ParameterError(f"kind {kind!r} is taken by {known.__qualname__}; choose another name")
+        if not callable(getattr(cls, "to_dict", None)) or not callable(getattr(cls, "from_dict", None)):
+            raise TypeError(f"{cls.__qualname__} needs to_dict() and a classmethod from_dict(values) to be registered")
+        _kinds[kind] = cls
+        return cls
+
+    return remember
+
+
+def rule_to_dict(rule: Any) -> Any:
+    """A rule of a registered class as ``{"kind": ..., ...}``; a plain value as it is.  For rules made of rules, too."""
+    for kind, cls in _kinds.items():
+        if type(rule) is cls:
+            values = rule.to_dict()
+            if "kind" in values:
+                raise ParameterError(f"to_dict of kind {kind!r} must not use the name 'kind' itself")
+            return {"kind": kind} | values
+    if isinstance(rule, Mapping) or hasattr(rule, "predict"):
+        raise TypeError(
+            f"{type(rule).__name__} is not a registered kind of rule, so it cannot be saved; see released.register"
+        )
+    return rule
+
+
+def rule_from_dict(values: Any) -> Any:
+    """The inverse of :func:`rule_to_dict`; kinds come from the registry only."""
+    if not isinstance(values, Mapping):
+        return values
+    kind = values.get("kind")
+    cls = _kinds.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise ModelFileError(
+            f"unknown kind of rule {str(kind)[:60]!r}; import the module that defines it, or update privpac"
+        )
+    if not well_named(values):
+        raise ModelFileError(f"the rule of kind {kind!r} is damaged (a name is not text)")
+    try:
+        rule = cls.from_dict({name: value for name, value in values.items() if name != "kind"})
+        str(rule)  # what cannot be shown was not read
+    except (Warning, ModelFileError):
+        raise
+    except Exception as error:  # whatever a hostile file provokes in a reader is one thing: an unreadable file
+        raise ModelFileError(f"the rule of kind {kind!r} is damaged ({type(error).__name__})") from None
+    if type(rule) is not cls:
+        raise ModelFileError(f"the rule of kind {kind!r} is damaged (read as {type(rule).__name__})")
+    return rule
+
+
+# Plain values: None, bool, int, float, str, Fraction, and sequences and mappings of them
+
+
+def _freeze(value: Any, where: str, depth: int = 0) -> Any:
+    """A read-only copy with tuples and mapping views, or an error that names the place."""
+    if depth > _MAX_DEPTH:
+        raise ParameterError(f"{where} is nested more than {_MAX_DEPTH} levels deep")
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (int, Fraction)):
+        if max(abs(value.numerator), value.denominator).bit_length() > _MAX_BITS:
+            raise ParameterError(f"{where} has more than {_MAX_BITS} bits; give its logarithm or a text instead")
+        return int(value) if isinstance(value, int) else Fraction(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ParameterError(f"{where} must be finite, got {value}")
+        return float(value)
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str) or name.startswith("$"):
+                raise ParameterError(f"{where} must have text keys that do not begin with '$', got {str(name)[:40]!r}")
+        return MappingProxyType(
+            {str.__str__(name): _freeze(item, f"{where}.{name}"[:80], depth + 1) for name, item in value.items()}
+        )
+    if isinstance(value, (list, tuple)):
+        return tuple(_freeze(item, where, depth + 1) for item in value)
+    raise TypeError(f"{where} must be plain (numbers, text, rationals, lists, mappings), got {type(value).__name__}")
+
+
+def _thaw(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _thaw(item) for name, item in value.items()}
+    return [_thaw(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _encode(value: Any) -> Any:
+    """Frozen to JSON; text that looks like a rational is marked, so that reading back gives the same types."""
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, str):
+        return {"$text": value} if _RATIONAL.fullmatch(value) else value
+    if isinstance(value, Mapping):
+        return {name: _encode(item) for name, item in value.items()}
+    return [_encode(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _decode(value: Any, depth: int = 0) -> Any:
+    if depth > _MAX_DEPTH + 2:
+        raise ModelFileError(f"the file is nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(value, str) and _RATIONAL.fullmatch(value):
+        return Fraction(value)
+    if isinstance(value, dict):
+        if value.keys() == {"$text"} and isinstance(value["$text"], str):
+            return value["$text"]
+        return {name: _decode(item, depth + 1) for name, item in value.items()}
+    return [_decode(item, depth + 1) for item in value] if isinstance(value, list) else value
+
+
+# The result
+
+
+@dataclass(frozen=True, repr=False)
+class Released(Shown):
+    """A rule with its promise.
+
+    ``parameters`` holds public numbers and values that the guarantee covers; ``learner`` names the method.
+
+    >>> g = Guarantee(1, unit="user", neighbours="add-remove")
+    >>> print(Released(17, g, {"levels": 16}, learner="RegretSelection"))
+    17
+    (1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16
+    in words: someone who thought 1 in 2 may end up at most at about 73 in 100
+    """
+
+    hypothesis: Any
+    guarantee: Guarantee | None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Outcome = "released"
+    warnings: tuple[str, ...] = ()
+    insecure: bool = False
+    learner: str = ""
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    """What was measured in the same release and under the same guarantee, by name: ``evaluation``, ``certificate``."""
+
+    def __post_init__(self) -> None:
+        if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
+            raise TypeError(f"guarantee must be a Guarantee or None, got {type(self.guarantee).__name__}")
+        if not isinstance(self.insecure, bool) or not isinstance(self.learner, str):
+            raise TypeError("insecure must be a bool and learner a text")
+        if self.insecure and self.guarantee is not None:
+            raise ParameterError("a result of insecure randomness has no guarantee; pass guarantee=None")
+        if not isinstance(self.outcome, str) or self.outcome not in get_args(Outcome):
+            raise ParameterError(f"outcome must be 'released', 'default' or 'none', got {str(self.outcome)[:40]!r}")
+        if (self.outcome == "none") != (self.hypothesis is NoRelease):
+            raise ParameterError("outcome 'none' goes with the hypothesis NoRelease, and only with it")
+        if isinstance(self.warnings, str) or not all(isinstance(line, str) for line in self.warnings):
+            raise TypeError("warnings must be a tuple of texts")
+        if not isinstance(self.parameters, Mapping):
+            raise TypeError(f"parameters must be a mapping, got {type(self.parameters).__name__}")
+        object.__setattr__(self, "warnings", tuple(self.warnings))
+        object.__setattr__(self, "parameters", _freeze(self.parameters, "parameters"))
+        if not isinstance(self.findings, Mapping) or any(
+            type(v) not in _kinds.values() for v in self.findings.values()
+        ):
+            raise TypeError("findings must map names to values of registered kinds")
+        object.__setattr__(self, "findings", MappingProxyType({str(n): v for n, v in self.findings.items()}))
+
+    def __bool__(self) -> bool:
+        return self.outcome != "none"
+
+    def __hash__(self) -> int:
+        return hash((self.guarantee, self.outcome, self.warnings, self.insecure, self.learner))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies for estimators and worker processes; files are JSON.
+        plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner, dict(self.findings))
+        return (Released, (self.hypothesis, self.guarantee, *plain))
+
+    def predict(self, X: Any) -> Any:
+        """The rule's predictions; ``NoReleaseError`` if there is no rule."""
+        if not self:
+            raise NoReleaseError(
+                "nothing was released, so nothing can be predicted; declare a fallback, or use more users or budget"
+            )
+        if not hasattr(self.hypothesis, "predict"):
+            raise TypeError(
+                f"this result is a value ({type(self.hypothesis).__name__}), not a rule: it does not predict"
+            )
+        return self.hypothesis.predict(X)
+
+    @property
+    def evaluation(self) -> Any:
+        """How good the rule is, if that was measured in the same release; None otherwise."""
+        return self.findings.get("evaluation")
+
+    @property
+    def certificate(self) -> Any:
+        """How far from the best rule of its kind it can be, if that was measured in the same release."""
+        return self.findings.get("certificate")
+
+    # Words
+
+    def _promise(self) -> list[str]:
+        if self.guarantee is None:
+            return [INSECURE if self.insecure else "no guarantee"]
+        out = [self.guarantee.summary]
+        if self.guarantee.neighbours is Neighbours.ADD_REMOVE:
+            with python_warnings.catch_warnings(), suppress(InfeasibleError):
+                python_warnings.simplefilter("ignore", WeakGuaranteeWarning)
+                out.append(f"hence {self.guarantee.to_replace().summary}")
+        return out
+
+    def __str__(self) -> str:
+        notes = self._promise() + ([self.learner] if self.learner else [])
+        if self.outcome == "default":
+            notes.append("no answer: the public default stands in")
+        if self.parameters:
+            notes.append(", ".join(f"{name} = {_brief(value)}" for name, value in self.parameters.items()))
+        words = [] if self.guarantee is None else [f"in words: {self.guarantee.odds}"]
+        found = [str(value) for value in self.findings.values()]
+        notices = [f"warning: {line}" for line in self.warnings]
+        return "\n".join([str(self.hypothesis), *found, " · ".join(notes), *words, *notices])
+
+    def __repr__(self) -> str:
+        return f"<Released ({self.outcome}): " + " · ".join([str(self.hypothesis), *self._promise()]) + ">"
+
+    # Pages and pictures
+
+    def plot(self) -> Picture:
+        """A picture of the released rule, distribution or evaluation, to show or to ``save``."""
+        picture: Picture = front("drawn").plot(self.hypothesis)
+        return picture
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report: one HTML file that holds everything and fetches nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; an existing file is replaced, whole or not at all.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
+        written: Path = front("doors").write_released(self, path)
+        return written
+
+    # Storage
+
+    def to_json(self) -> str:
+        """Versioned JSON; the inverse of :meth:`from_json`."""
+        rule = None if self.hypothesis is NoRelease else _encode(_freeze(rule_to_dict(self.hypothesis), "the rule"))
+        body: dict[str, Any] = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "learner": self.learner,
+            "outcome": self.outcome,
+        }
+        body |= {"hypothesis": rule, "guarantee": None if self.guarantee is None else self.guarantee.to_dict()}
+        body |= {"parameters": _encode(self.parameters), "warnings": list(self.warnings), "insecure": self.insecure}
+        if self.findings:
+            found = {name: rule_to_dict(value) for name, value in self.findings.items()}
+            body["findings"] = _encode(_freeze(found, "findings"))
+        return json.dumps(body | ({"notice": INSECURE} if self.insecure else {}), indent=1, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str) -> Released:
+        """Read a result; anything that is not one is a ``ModelFileError``."""
+        if not isinstance(text, str):
+            raise TypeError(f"from_json takes text, got {type(text).__name__}")
+        try:
+            return _read(json.loads(text, object_pairs_hook=unique, parse_constant=no_constant))
+        except (Warning, ModelFileError):
+            raise
+        except RecursionError:
+            raise ModelFileError("the file is nested too deeply to be a privpac result") from None
+        except Exception as error:  # as above: one situation, one class, one line
+            raise ModelFileError(f"not a readable privpac result: {' '.join(str(error).split())[:160]}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON file whole or not at all."""
+        write_durably(Path(path), (self.to_json() + "\n").encode())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Released:
+        """Read a saved result."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_MAX_FILE + 1)
+            text = data.decode()
+        except OSError as error:
+            raise ModelFileError(f"cannot read {str(path)!r}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ModelFileError(f"{str(path)!r} is not a privpac result: it is not UTF-8 text") from None
+        if len(data) > _MAX_FILE:
+            raise ModelFileError(f"{str(path)!r} is not a privpac result: it is larger than {_MAX_FILE} bytes")
+        return Released.from_json(text)
+
+
+def _read(body: Any) -> Released:
+    if not isinstance(body, dict) or body.get("format") != _FORMAT:
+        raise ModelFileError(f"not a privpac result: the field 'format' must be {_FORMAT!r}")
+    if type(body.get("version")) is not int or body["version"] != _VERSION:
+        raise ModelFileError(
+            f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads version {_VERSION}; update "
+            "privpac"
+        )
+    found = body.get("findings", {})
+    if not isinstance(found, dict):
+        raise ModelFileError("the field 'findings' must map names to what was measured")
+    expected = _FIELDS | ({"notice"} if body.get("insecure") is True else set()) | ({"findings"} if found else set())
+    if body.keys() != expected:
+        strange = ", ".join(sorted(str(name)[:40] for name in body.keys() ^ expected)[:5])
+        raise ModelFileError(f"missing or unknown fields: {strange}")
+    if not isinstance(body["warnings"], list):
+        raise ModelFileError("the field 'warnings' must be a list of texts")
+    if body["outcome"] == "none" and body["hypothesis"] is not None:
+        raise ModelFileError("outcome 'none' cannot come with a rule")
+    rule = (
+        NoRelease
+        if body["outcome"] == "none"
+        else rule_from_dict(_thaw(_freeze(_decode(body["hypothesis"]), "the rule")))
+    )
+    return Released(
+        rule,
+        read_guarantee(body["guarantee"]),
+        _decode(body["parameters"]),
+        outcome=body["outcome"],
+        warnings=tuple(body["warnings"]),
+        insecure=body["insecure"],
+        learner=body["learner"],
+        findings={name: rule_from_dict(value) for name, value in _thaw(_freeze(_decode(found), "findings")).items()},
+    )
+
+
+def _brief(value: Any) -> str:
+    text = str(_thaw(value)) if isinstance(value, (tuple, Mapping)) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"

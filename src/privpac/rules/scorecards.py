@@ -1,0 +1,630 @@
+"""A points card: whole points for each answer, yes above a threshold.
+
+A card is read as clinicians read one: look up the points of each column, add them, compare with the threshold.  It may
+carry a calibration: how often the label was 1 in each of a few bands of points, released with the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from attrs import field, frozen
+from flint import arb
+from numpy.typing import NDArray
+
+from privpac.data import Domain
+from privpac.data.domains import values_of
+from privpac.errors import ParameterError, TooLargeError, Undecided
+from privpac.exact import MAX_PRECISION, precision
+from privpac.parameters import bounds, named, whole
+from privpac.result import register
+from privpac.rules.base import Rule
+from privpac.rules.enumerated import Frozen, domains_or_none
+from privpac.rules.wide_columns import (
+    DEFAULT_CUTS,
+    BinnedColumn,
+    Cuts,
+    WideClass,
+    read_classes,
+    read_cuts,
+    read_missing,
+)
+
+__all__ = [
+    "Band",
+    "Card",
+    "CardLine",
+    "Cards",
+    "CodeShape",
+    "CodeTable",
+    "LANES",
+    "MAX_COORDINATES",
+    "PointsCard",
+    "U",
+    "band_edges",
+    "bands_of",
+    "bins_of",
+    "code_rows",
+    "code_table",
+    "nearest",
+    "sigmoid_table",
+]
+
+
+# The public codes of a points card's columns: how the bin of a value becomes a few integers.
+#
+# All units are ``1/U`` with ``U = 4096``.
+#
+# * A column of numbers with ``B`` bins has at most three smooth waves: bin ``b`` at ``x = (b + 1/2)/B`` has the
+#   coordinates ``-U cos(pi k x)/k``, ``k = 1..min(3, B - 1)``, to the nearest integer; two bins have one coordinate,
+#   ``-U`` and ``+U``.  Three waves cost the noise of three coordinates however fine the cuts are.  A missing value has
+#   0
+#   in these and ``U`` in a last coordinate of its own.
+# * A category has ``U`` at its code and 0 elsewhere; missing is one more code.
+#
+# The norm of a column's code is below ``7 U/6``: the coordinates are at most ``U``, ``U/2`` and ``U/3`` rounded, 4096,
+# 2048 and 1365, and ``1 + 1/4 + 1/9 = 49/36``.
+#
+# *Rounding.*  Values are rounded from balls.  A rational cosine of a rational angle is 0, 1/2 or 1 in size (Niven), and
+# none of these leaves a half after the division by ``k``, so more bits always decide.
+
+
+U = 4096
+"""The unit of codes, centres, residuals and gradients."""
+
+LANES = 3
+"""Neighbouring coordinates in which one code may differ from 0."""
+
+MAX_COORDINATES = 1 << 18
+"""With fewer coordinates every sum of the card stays within 64 bits."""
+
+_SCORES_A_UNIT = 256
+
+
+class CodeShape(NamedTuple):
+    """What a code depends on: whether bins are ordered, how many there are, and whether a value may be missing."""
+
+    ordered: bool
+    bins: int
+    missing: bool = False
+
+    @property
+    def codes(self) -> int:
+        """The number of codes; a missing value is the last."""
+        return self.bins + self.missing
+
+    @property
+    def waves(self) -> int:
+        return min(LANES, self.bins - 1) if self.ordered else 0
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates."""
+        return self.waves + self.missing if self.ordered else self.codes
+
+
+def nearest(compute: Callable[[], arb]) -> int:
+    """The integer nearest to a real that is no half, from balls at growing precision."""
+    bits = 64
+    while bits <= MAX_PRECISION:
+        with precision(bits):
+            found = (compute() + arb(1) / 2).floor().unique_fmpz()
+        if found is not None:
+            return int(found)
+        bits *= 2
+    raise Undecided("a public table could not be rounded")
+
+
+@lru_cache(maxsize=256)
+def code_rows(shape: CodeShape) -> tuple[tuple[int, ...], ...]:
+    """The coordinates of every code, a missing value last.
+
+    >>> code_rows(CodeShape(True, 3, True))
+    ((-3547, -1024, 0), (0, 2048, 0), (3547, -1024, 0), (0, 0, 4096))
+    """
+    if shape.bins < 1 or shape.codes < 2:
+        raise ParameterError(f"a column of a card needs two codes or more, got {shape.codes}")
+    if not shape.ordered:
+        return tuple(tuple(U * (i == k) for k in range(shape.codes)) for i in range(shape.codes))
+    rows = [[_wave(b, k, shape.bins) for k in range(1, shape.waves + 1)] for b in range(shape.bins)]
+    if shape.bins == 2:
+        rows = [[-U], [U]]
+    if shape.missing:
+        rows = [[*row, 0] for row in rows] + [[*([0] * shape.waves), U]]
+    return tuple(map(tuple, rows))
+
+
+def _wave(b: int, k: int, bins: int) -> int:
+    return nearest(lambda: -U * (arb.pi() * k * (2 * b + 1) / (2 * bins)).cos() / k)
+
+
+@lru_cache(maxsize=1)
+def sigmoid_table() -> NDArray[np.int64]:
+    """``U / (1 + e**(-k/256))`` to the nearest integer, for ``k = -4096..4096``; ``k = 0`` is in the middle."""
+
+    def at(k: int) -> int:
+        return nearest(lambda: U / (1 + (arb(-k) / _SCORES_A_UNIT).exp()))
+
+    table = np.array([at(k) for k in range(-U, U + 1)], np.int64)
+    table.setflags(write=False)
+    return table
+
+
+class CodeTable(NamedTuple):
+    """The codes of all columns, one entry a (column, code) pair, ready for compiled loops.
+
+    Entry ``e = base[j] + code`` differs from 0 in the coordinates ``first[e], first[e] + 1, first[e] + 2`` at most, by
+    ``lanes[e]``.  Coordinate 0 is the intercept.
+    """
+
+    shapes: tuple[CodeShape, ...]
+    base: NDArray[np.int64]
+    first: NDArray[np.int64]
+    lanes: NDArray[np.int64]
+    place: NDArray[np.int64]
+    """For each column the first coordinate of all its codes, -1 where codes differ in it."""
+    coordinates: int
+    """Without the intercept."""
+
+    @property
+    def columns(self) -> int:
+        return len(self.shapes)
+
+    def scores(self, weights: Sequence[int]) -> list[int]:
+        """For every entry the sum of its coordinates times their weights, the intercept's weight being the first."""
+        padded = [*weights, *([0] * LANES)]
+        return [
+            sum(int(z) * padded[at + i] for i, z in enumerate(row))
+            for at, row in zip(self.first.tolist(), self.lanes.tolist())
+        ]
+
+    def split(self, entries: Sequence[int]) -> list[list[int]]:
+        """Values of all entries, column by column."""
+        starts = self.base.tolist()
+        return [list(entries[at : at + shape.codes]) for at, shape in zip(starts, self.shapes)]
+
+
+def code_table(shapes: Sequence[CodeShape]) -> CodeTable:
+    """The codes of some columns, in order."""
+    shapes = tuple(shapes)
+    coordinates = sum(shape.width for shape in shapes)
+    if coordinates >= MAX_COORDINATES:
+        raise TooLargeError(
+            f"a card of {coordinates} coordinates is too wide, fewer than {MAX_COORDINATES} are allowed; declare fewer "
+            "categories or columns"
+        )
+    base: list[int] = []
+    first: list[int] = []
+    lanes: list[tuple[int, ...]] = []
+    at = 1
+    for shape in shapes:
+        base.append(len(first))
+        for code, row in enumerate(_sparse(shape)):
+            place = code if not shape.ordered else shape.waves if code == shape.bins else 0
+            first.append(at + place)
+            lanes.append(row)
+        at += shape.width
+    return CodeTable(
+        shapes,
+        np.array(base, np.int64),
+        np.array(first, np.int64),
+        np.array(lanes, np.int64).reshape(-1, LANES),
+        np.array([first[e] if shape.ordered and not shape.missing else -1 for e, shape in zip(base, shapes)], np.int64),
+        coordinates,
+    )
+
+
+def _sparse(shape: CodeShape) -> list[tuple[int, ...]]:
+    """The coordinates of every code from its first that may differ from 0 on, without listing one-hot rows whole."""
+    alone = (U, *([0] * (LANES - 1)))
+    if not shape.ordered:
+        return [alone] * shape.codes
+    whole = code_rows(shape)[: shape.bins]
+    rows = [(*row[: shape.waves], *([0] * (LANES - shape.waves))) for row in whole]
+    return [*rows, alone] if shape.missing else rows
+
+
+MAX_TOP = 1000
+"""The most points that one answer may have."""
+
+
+class Band(NamedTuple):
+    """Points up to ``last``, and how often the label is 1 there: a rate, and the ends of its interval."""
+
+    last: int
+    rate: Fraction
+    low: Fraction
+    high: Fraction
+
+
+class CardLine(NamedTuple):
+    """One answer, or several neighbouring ones, and their points."""
+
+    answer: str
+    points: int
+
+
+def bins_of(column: BinnedColumn, codes: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """The bin of every code of a column."""
+    out = np.empty(len(codes), np.uint16)
+    column.bin_codes(np.ascontiguousarray(codes), out)
+    return out
+
+
+def band_edges(most: int, bands: int) -> tuple[int, ...]:
+    """The last sum of points of each band: ``0..most`` in bands of equal width, fewer where there are fewer sums."""
+    count = max(1, min(bands, most + 1))
+    return tuple((most + 1) * (g + 1) // count - 1 for g in range(count))
+
+
+def bands_of(totals: NDArray[np.int64], edges: Sequence[int]) -> NDArray[np.int64]:
+    """In which band each sum of points lies."""
+    return np.searchsorted(np.array(edges, np.int64), totals, side="left")
+
+
+@register("points-card")
+@dataclass(frozen=True, repr=False)
+class Card(Rule):
+    """Points of every bin of every column; 1 iff their sum exceeds ``threshold``.
+
+    ``top`` is the most that one answer can have; ``bands`` is the calibration, empty without one.
+    """
+
+    columns: tuple[BinnedColumn, ...]
+    points: tuple[tuple[int, ...], ...]
+    threshold: int
+    top: int
+    label: str = "1"
+    bands: tuple[Band, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.points) or not self.columns:
+            raise ParameterError("a card has points for each of its columns")
+        for column, points in zip(self.columns, self.points):
+            if len(points) != column.width or not all(0 <= p <= self.top <= MAX_TOP for p in points):
+                raise ParameterError(f"column {column.name!r} needs {column.width} points from 0 to {self.top}")
+        lasts = [band.last for band in self.bands]
+        if lasts and (lasts != sorted(set(lasts)) or lasts[-1] != self.most or lasts[0] < 0):
+            raise ParameterError("the bands of a card must increase and end with the most points there are")
+        if any(not 0 <= band.low <= band.rate <= band.high <= 1 for band in self.bands):
+            raise ParameterError("the rates of a card must lie in their intervals, within 0 and 1")
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return Frozen(tuple((column.name, column.domain) for column in self.columns))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns whose answers differ in points; the first where none do."""
+        return tuple(column.name for column, points in self._varied) or (self.columns[0].name,)
+
+    @property
+    def _varied(self) -> list[tuple[BinnedColumn, tuple[int, ...]]]:
+        return [(column, points) for column, points in zip(self.columns, self.points) if len(set(points)) > 1]
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        """The cards that a page shows."""
+        return (self,)
+
+    @property
+    def least(self) -> int:
+        return sum(min(points) for points in self.points)
+
+    @property
+    def most(self) -> int:
+        """The most points that anybody can have."""
+        return sum(max(points) for points in self.points)
+
+    # Predicting
+
+    def totals(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int64]:
+        """The sum of points, row by row."""
+        rows = len(next(iter(codes.values())))
+        total = np.full(rows, sum(points[0] for points in self.points if len(set(points)) == 1), np.int64)
+        for column, points in self._varied:
+            total += np.array(points, np.int64)[bins_of(column, codes[column.name])]
+        return total
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        return (self.totals(codes) > self.threshold).astype(np.int8)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """For each row the chances of 0 and of 1, from the calibration: the rate of its band of points."""
+        if not self.bands:
+            raise ParameterError(
+                "this card was learned without a calibration, so it has no chances; learn it with calibrate='1/10'"
+            )
+        ones = self.rates(self.encode(X))
+        return np.stack([1 - ones, ones], axis=1)
+
+    def rates(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """How often the label is 1 in the band of each row, of a card with a calibration."""
+        rates = np.array([float(band.rate) for band in self.bands])
+        return rates[bands_of(self.totals(codes), [band.last for band in self.bands])]
+
+    # Words
+
+    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[CardLine]:
+        """The answers of a column and their points, neighbouring bins with the same points together."""
+        domain = values_of(column.domain)
+        if column.is_category:
+            return [
+                CardLine(domain.text(code) if code < column.bins else "missing", points[code])
+                for code in range(column.width)
+            ]
+        runs = [(value, list(run)) for value, run in groupby(range(column.bins), key=lambda b: points[b])]
+        out = []
+        for i, (value, run) in enumerate(runs):
+            last = run[-1]
+            if len(run) == 1 and column.bins == domain.size:
+                out.append(CardLine(domain.text(last), value))
+            elif last < column.bins - 1:
+                out.append(CardLine(f"≤ {domain.text(column.edges[last] - 1)}", value))
+            else:
+                out.append(CardLine("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
+        return [*out, CardLine("missing", points[-1])] if column.has_missing else out
+
+    @property
+    def table(self) -> list[tuple[str, list[CardLine]]]:
+        """Name and lines of every column whose answers differ in points."""
+        return [(column.name, self.lines(column, points)) for column, points in self._varied]
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Columns that give everybody the same points."""
+        return tuple(column.name for column, points in zip(self.columns, self.points) if len(set(points)) == 1)
+
+    def condition(self) -> str:
+        if self.most <= self.threshold:
+            return "never"
+        if self.least > self.threshold:
+            return "always"
+        return f"the points exceed {self.threshold}"
+
+    def __str__(self) -> str:
+        """One line a column, read from left to right: the first answer that fits gives the points."""
+        said = super().__str__()
+        if self.condition() in ("always", "never"):
+            return f"{said}, whatever the points"
+        return "\n".join([said, *self.rows()])
+
+    def rows(self) -> list[str]:
+        """The lines below the first."""
+        width = max((len(name) for name, _ in self.table), default=0)
+        out = [
+            f"  {name:<{width}}  " + " · ".join(f"{line.answer}: {line.points}" for line in lines)
+            for name, lines in self.table
+        ]
+        if self.idle:
+            out.append(f"  no points: {', '.join(self.idle)}")
+        if self.bands:
+            out.append("  points and how often: " + " · ".join(self.band_words()))
+        return out
+
+    def band_words(self) -> list[str]:
+        """The calibration, band by band."""
+        starts = [0, *(band.last + 1 for band in self.bands)]
+        return [
+            f"{start}–{band.last}: {float(band.rate):.0%} ({float(band.low):.0%} to {float(band.high):.0%})"
+            for start, band in zip(starts, self.bands)
+        ]
+
+    @property
+    def picture(self) -> Literal["domain", "regions", "card", "none"]:
+        return "none" if self.condition() in ("always", "never") else "card"
+
+    # Storage
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "columns": [column.to_dict() for column in self.columns],
+            "points": [list(points) for points in self.points],
+            "threshold": self.threshold,
+            "top": self.top,
+            "label": self.label,
+            "bands": [list(band) for band in self.bands],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(
+            tuple(BinnedColumn.from_dict(column) for column in values["columns"]),
+            tuple(tuple(_whole(p) for p in points) for points in values["points"]),
+            _whole(values["threshold"]),
+            _whole(values["top"]),
+            str(values["label"]),
+            tuple(
+                Band(_whole(last), Fraction(rate), Fraction(low), Fraction(high))
+                for last, rate, low, high in values["bands"]
+            ),
+        )
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ParameterError("points are whole numbers")
+    return value
+
+
+# Points cards for more than two labels: one for each label against the rest, all in the same points.
+#
+# The answer is the label whose points are furthest above its threshold, or least below it; the first of them in the
+# declared order where several are.
+
+
+@register("points-cards")
+@dataclass(frozen=True, repr=False)
+class Cards(Rule):
+    """A card for each label, named by the card's own ``label``."""
+
+    cards: tuple[Card, ...]
+    label: str = "1"
+
+    def __post_init__(self) -> None:
+        if len(self.cards) < 2 or len(set(self.names)) < len(self.cards):
+            raise ParameterError("cards for several labels are two or more, each of a label of its own")
+        if any(card.columns != self.cards[0].columns or card.top != self.cards[0].top for card in self.cards):
+            raise ParameterError("cards for several labels have the same columns and the same top")
+        if len({bool(card.bands) for card in self.cards}) > 1:
+            raise ParameterError("either all cards for several labels are calibrated, or none")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels."""
+        return tuple(card.label for card in self.cards)
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return self.cards[0].features
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        read = {name for card in self.cards for name in card.reads}
+        return tuple(name for name in self.features if name in read)
+
+    @property
+    def bands(self) -> tuple[Any, ...]:
+        """Of all cards; empty without a calibration."""
+        return tuple(band for card in self.cards for band in card.bands)
+
+    # Predicting
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        """The place of the label."""
+        above = np.stack([card.totals(codes) - card.threshold for card in self.cards], axis=1)
+        said: NDArray[np.int8] = np.argmax(above, axis=1).astype(np.int8)
+        return said
+
+    def predict(self, X: Any) -> Any:
+        """The names of the labels."""
+        return np.array(self.names)[super().predict(X)]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """For each row the chances of the labels, in their order: each card's rate, and all of them made to add up to
+        1; alike where all are 0."""
+        if not self.bands:
+            raise ParameterError(
+                "these cards were learned without a calibration, so they have no chances; learn with calibrate='1/10'"
+            )
+        codes = self.encode(X)
+        rates = np.stack([card.rates(codes) for card in self.cards], axis=1)
+        whole = rates.sum(axis=1, keepdims=True)
+        return np.where(whole > 0, rates / np.where(whole > 0, whole, 1), 1 / len(self.cards))
+
+    # Words
+
+    @property
+    def _constant(self) -> str | None:
+        """The label that is named whatever the answers are."""
+        for card in self.cards:
+            others = [other.most - other.threshold for other in self.cards if other is not card]
+            if card.least - card.threshold > max(others):
+                return card.label
+        return None
+
+    def condition(self) -> str:
+        return self._constant or "the label whose points are furthest above its threshold"
+
+    def __str__(self) -> str:
+        said = f"{self.label}: {self.condition()}"
+        if self._constant:
+            return f"{said}, whatever the points"
+        return "\n".join(
+            [
+                said,
+                *(line for card in self.cards for line in (f" {card.label}, threshold {card.threshold}", *card.rows())),
+            ]
+        )
+
+    @property
+    def picture(self) -> Literal["domain", "regions", "card", "none"]:
+        return "none" if self._constant else "card"
+
+    # Storage
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"cards": [card.to_dict() for card in self.cards], "label": self.label}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(tuple(Card.from_dict(card) for card in values["cards"]), str(values["label"]))
+
+
+# The class of points cards over the columns of a wide table: what is learned, in public numbers only.
+
+
+MAX_STEPS = 10_000
+
+
+@frozen(slots=False, field_transformer=named)
+class PointsCard(WideClass):
+    """Points cards: whole points for each public bin of each column, yes above a threshold.
+
+    Parameters
+    ----------
+    columns : mapping of names to domains, or names; None takes every feature of the data.
+    cuts : at most so many cuts of every number, spread evenly over its declared values; or a number or list of values
+        for each column.  ``Floats()`` needs a list.
+    missing : ``"own"`` (all columns) or a list of columns whose missing values have points of their own; None leaves it
+        to the domains.
+    steps : steps of the descent.
+    top : the most points one answer can have.
+    classes : the labels, where there are more than two: one card against the rest for each.
+
+    >>> from privpac.data import Categories, Integers
+    >>> card = PointsCard({"age": Integers(0, 120), "ward": Categories(["a", "b", "c"])})
+    >>> card.codes.coordinates, card.vc_dimension
+    (6, 18)
+    """
+
+    columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
+    cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
+    missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
+    steps: int = field(default=40, converter=whole, metadata=bounds(maximum=MAX_STEPS))
+    top: int = field(default=20, converter=whole, metadata=bounds(maximum=MAX_TOP))
+    classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
+
+    own_method: ClassVar[str | None] = "card"
+
+    def __attrs_post_init__(self) -> None:
+        if self.columns is not None and all(domain is not None for domain in self.columns.values()):
+            _ = self.codes  # what is too wide is refused now
+
+    @cached_property
+    def codes(self) -> CodeTable:
+        """The public codes of the columns."""
+        return code_table(
+            [CodeShape(not column.is_category, column.bins, column.has_missing) for column in self.binned]
+        )
+
+    # Cards
+
+    @property
+    def size(self) -> int:
+        """So many tables of points and thresholds there are; many of them predict alike."""
+        answers: int = sum(column.width for column in self.binned)
+        cards: int = (self.top + 1) ** answers * (self.top * len(self.binned) + 2)
+        return cards if self.labels == 2 else cards**self.labels
+
+    @property
+    def vc_dimension(self) -> int:
+        """An upper bound: one weight for every answer but the first of a column, and a threshold; with more labels that
+        of each card against the rest, together."""
+        one: int = 1 + sum(column.width - 1 for column in self.binned)
+        return one if self.labels == 2 else one * self.labels
+
+    def decode(self, hypothesis: int, label: str = "1") -> Card:
+        self._refuse()
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        self._refuse()
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Any:
+        self._refuse()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
+import weakref
 from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
@@ -29,6 +30,7 @@ from privpac.data.ids import as_ids
 from privpac.data.objects import OBJECTS, _each, objects
 from privpac.data.schema import Verdict
 from privpac.errors import ParameterError, SchemaError
+from privpac.evaluation.predictors import bind_predictor
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -727,3 +729,104 @@ def test_schema_files_say_what_happens_to_labels(tmp_path: Path) -> None:
         UserData.from_frame(frame, schema=tmp_path / "s.toml", on_invalid_label="raise")
     with pytest.raises(ParameterError, match="on_invalid_label"):
         pp.Schema({"x": Integers(0, 9)}, on_invalid_label="clamp")
+
+
+# Refuted once: typed columns and odd objects
+
+
+@pytest.mark.parametrize("rule", [None, "drop", "own"])
+@pytest.mark.parametrize("gap", [float("nan"), None])
+def test_a_gap_in_a_float_column_far_from_zero_is_one_records(rule: Any, gap: float | None) -> None:
+    domain: Any = pp.Integers(10, 20) if rule is None else pp.Missing(pp.Integers(10, 20), rule)
+    for kind in (pl.Float64, pl.Float32):
+        table = pl.DataFrame({"u": ["a", "b", "z"], "x": pl.Series([12.0, 13.0, gap], dtype=kind)})
+        people = pp.UserData.from_frame(table, user="u", features={"x": domain}, on_invalid="drop")
+        assert people.to_lists() == [[(2,)], [(3,)], [(11,)] if rule == "own" else []]
+
+
+def test_the_scale_of_decimals_changes_nobodys_text() -> None:
+    told = []
+    for odd in ("1.5", "1.25"):
+        values = [Decimal(f"{i}.5") for i in range(10)] + [Decimal(odd)]
+        table = pl.DataFrame({"u": ["a"] * 6 + ["b"] * 4 + ["z"], "x": values})
+        said: dict[str, Any] = {"user": "u", "on_invalid": "drop"}
+        words = pp.UserData.from_frame(table, features={"x": pp.Texts()}, **said).max_records(2)
+        named = pp.UserData.from_frame(table, features={"x": pp.Categories([f"{i}.5" for i in range(10)])}, **said)
+        labels = pp.UserData.from_frame(
+            table.with_columns(y=1), features={"y": pp.Integers(0, 1)}, label="x", positive="1.5", **said
+        ).labels
+        assert labels is not None
+        told.append(
+            (
+                [words.vocabulary("x")[int(code)] for code in words.codes["x"]][:4],
+                named.to_lists()[:2],
+                labels[:10].tolist(),
+            )
+        )
+    assert told[0] == told[1]
+
+
+def test_far_days_in_milliseconds_are_one_records() -> None:
+    pa = pytest.importorskip("pyarrow")
+    day, domain = 86_400_000, pp.Dates("2000-01-01", "2030-01-01")
+    for odd in (2**31 * day, -(2**31) * day):
+        x = pa.array([18000 * day, 18001 * day, odd], pa.int64()).view(pa.date64())
+        table = pa.table({"u": ["a", "b", "z"], "x": x})
+        people = pp.UserData.from_frame(table, user="u", features={"x": domain}, on_invalid="drop")
+        assert people.to_lists() == [[(7043,)], [(7044,)], []]
+
+
+def test_functions_see_texts_not_codes_of_categories() -> None:
+    def first(table: Any) -> Any:
+        return (table["c"] == "p").astype(int)
+
+    for odd in ("p", "q"):
+        kinds = pl.Series([odd, "p", "q"], dtype=pl.Categorical)
+        table = pl.DataFrame({"u": ["z", "a", "b"], "c": kinds, "y": [1, 0, 1]})
+        people = pp.UserData.from_frame(table, user="u", features=["c"], label="y", on_invalid="drop")
+        model, bound = bind_predictor(first, people, rowwise=True)
+        assert isinstance(bound, UserData)
+        assert model.predictions(bound)[1:].tolist() == [1, 0]
+
+
+def test_days_beyond_the_calendar_are_no_predictions() -> None:
+    labels = (dt.date(1970, 1, 2), dt.date(1970, 1, 3))
+    for kind, odd in ((pl.Date, 2**31 - 1), (pl.Datetime("us"), 2**62)):
+        step = 1 if kind == pl.Date else 86_400_000_000
+        said: Any = labels if kind == pl.Date else tuple(dt.datetime(d.year, d.month, d.day) for d in labels)
+        days = pl.Series([odd, step, 2 * step], dtype=kind)
+        table = pl.DataFrame({"u": ["z", "a", "b"], "c": days, "y": [1, 0, 1]})
+        people = pp.UserData.from_frame(table, user="u", features=["c"], label="y", on_invalid="drop")
+        model, bound = bind_predictor("c", people, labels=said)
+        assert isinstance(bound, UserData)
+        assert model.predictions(bound)[1:].tolist() == [0, 1]
+
+
+class _Unhashable(type):
+    def __eq__(cls, other: object) -> bool:
+        return cls is other
+
+
+class _Odd(metaclass=_Unhashable):
+    pass
+
+
+class _Lying(list[Any]):
+    def __len__(self) -> int:
+        return 2
+
+
+def test_objects_that_cannot_be_looked_at_are_one_records() -> None:
+    half = pd.Series(pd.Categorical(pd.array(["p", "q", "\ud800"], dtype="string[python]")))
+    for values in (pd.Series(["p", "q", _Odd()], dtype=object), half):
+        table = pd.DataFrame({"u": list("abz"), "x": values})
+        people = pp.UserData.from_frame(table, user="u", features={"x": pp.Categories(["p", "q"])}, on_invalid="drop")
+        assert people.to_lists() == [[(0,)], [(1,)], []]
+    gone = _Odd()
+    dead = weakref.proxy(gone)
+    del gone
+    said: dict[str, Any] = {"features": {"x": pp.Integers(0, 9)}, "on_invalid": "drop", "on_invalid_label": "drop"}
+    for odd in (dead, _Lying([1])):
+        assert pp.UserData.from_users([[(1, 0)], [(2, 1)], [odd]], **said).to_lists() == [[(1, 0)], [(2, 1)], []]
+    with pytest.raises(SchemaError, match="1 users are no lists"):
+        pp.UserData.from_users([[(1, 0)], None], **said)  # type: ignore[list-item]

@@ -424,7 +424,7 @@ def _record_columns(records: list[Any], names: list[str] | None, labels: int) ->
     How many values a record has is schema.  Where features are named, their number says so, and a record of another
     length is unreadable in every column; otherwise all records must agree.
     """
-    rows = [r if isinstance(r, (tuple, list)) or (isinstance(r, np.ndarray) and r.ndim) else (r,) for r in records]
+    rows = [_values(record) for record in records]
     width = len(names) + labels if names is not None else len(rows[0]) if rows else 1 + labels
     ragged = sum(len(row) != width for row in rows) if names is None else 0
     if ragged or width - labels < 1:
@@ -440,6 +440,16 @@ def _record_columns(records: list[Any], names: list[str] | None, labels: int) ->
     return {name: column(list(values), name) for name, values in zip(named, columns)}
 
 
+def _values(record: Any) -> Any:
+    """What a record holds, by its own type: a subclass may say what it likes of itself."""
+    kind = type(record)
+    if issubclass(kind, list):
+        return list.copy(record)
+    if issubclass(kind, tuple):
+        return tuple.__getitem__(record, slice(None))
+    return record if issubclass(kind, np.ndarray) and record.ndim else (record,)
+
+
 def _names(count: int) -> list[str]:
     return ["x"] if count == 1 else [f"x{j + 1}" for j in range(count)]
 
@@ -448,7 +458,10 @@ def from_lists(
     users: Iterable[Iterable[Any]], features: Any, labelled: bool
 ) -> tuple[Offsets, dict[str, pl.Series], str | None]:
     """Offsets and columns of a list of users; users may be empty."""
-    lists = [list(user) for user in users]
+    people = list(users)
+    if nobody := sum(not isinstance(user, Iterable) for user in people):
+        raise SchemaError(f"{nobody} users are no lists of records; a user without records is an empty list") from None
+    lists = [list(user) for user in people]
     declared = [features] if isinstance(features, str) else None if features is None else list(features)
     table = _record_columns([record for user in lists for record in user], declared, int(labelled))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(user) for user in lists], dtype=np.int64)])

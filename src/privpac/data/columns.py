@@ -38,6 +38,7 @@ __all__ = [
     "plain",
     "sound",
     "text",
+    "without_zeros",
 ]
 
 _PER_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
@@ -90,7 +91,9 @@ def _from_arrow(values: Any) -> pl.Series:
     if pa.types.is_decimal256(kind):
         values = values.cast(pa.decimal128(kind.precision, kind.scale))
     elif pa.types.is_date64(kind):
-        values = values.cast(pa.date32())
+        # Days beyond 32 bits are as far from every calendar as the last one of 32.
+        days = pl.Series(sound(values).cast(pa.int64())) // _PER_DAY["ms"]
+        return days.clip(-(1 << 31), (1 << 31) - 1).cast(pl.Int32).cast(pl.Date)
     return pl.Series(sound(values))
 
 
@@ -129,7 +132,8 @@ def _coerce(values: Any) -> pl.Series:
     dtype = values.dtype
     if dtype == np.dtype(object) or getattr(dtype, "storage", None) == "python":
         return objects(values.to_numpy(dtype=object).tolist())
-    if getattr(getattr(dtype, "categories", None), "dtype", None) == np.dtype(object):
+    listed = getattr(getattr(dtype, "categories", None), "dtype", None)
+    if listed is not None and (listed == np.dtype(object) or getattr(listed, "storage", None) == "python"):
         # every category once, and a gap for -1 at the end
         return objects([*dtype.categories, None]).gather(
             values.cat.codes.to_numpy().astype(np.int64) % (len(dtype.categories) + 1)
@@ -183,10 +187,17 @@ def text(series: pl.Series) -> pl.Series:
         shown = pl.when(whole.cast(pl.Float64) == wide).then(whole.cast(pl.String))
         return pl.select(shown.otherwise(pl.when(wide.is_not_null()).then(series.cast(pl.String)))).to_series()
     if series.dtype == pl.Decimal:
-        return series.cast(pl.String).str.replace(r"\.0*$", "")
+        return without_zeros(series.cast(pl.String))
     if series.dtype == pl.Date or isinstance(series.dtype, pl.Datetime):
         return moments(series)[0]
     return series.cast(pl.String)
+
+
+def without_zeros(digits: pl.Series) -> pl.Series:
+    """Decimals without trailing zeros: how many there are is the type's scale, which a reader may have found from
+    everybody's values."""
+    shorter = digits.str.strip_chars_end("0").str.strip_chars_end(".")
+    return pl.select(pl.when(digits.str.contains(".", literal=True)).then(shorter).otherwise(digits)).to_series()
 
 
 def _object_texts(series: pl.Series) -> pl.Series:

@@ -176,7 +176,7 @@ def _floats_whole(values: NDArray[np.float64], ladder: Ladder) -> Encoded:
     words: Words = np.where(negative, 0.0, floor).astype(np.uint64)
     words[negative] = floor[negative].astype(np.int64).view(np.uint64)
     codes: Words = words - np.uint64(ladder.start % (1 << 64))
-    codes[values < least], codes[values > most] = 0, ladder.size - 1
+    codes[~inside], codes[values > most] = 0, ladder.size - 1  # NaN is neither below nor above
     off = inside & (floor != values)
     return Encoded(codes, _float_verdicts(values, inside, off))
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from privpac.data.columns import column, missing, moments
+from privpac.data.columns import column, missing, moments, without_zeros
 from privpac.data.objects import MOMENTS, OBJECTS, Kind, parts
 from privpac.data.schema import Bools, wrong_type
 
@@ -65,7 +65,7 @@ def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools
     elif dtype in (pl.Int128, pl.UInt128, pl.Null, pl.Boolean):
         ids = series.cast(pl.String)
     elif dtype == pl.Decimal:
-        ids = _trimmed(series.cast(pl.String))
+        ids = without_zeros(series.cast(pl.String))
     elif dtype == pl.Binary:
         ids = series.bin.encode("hex")
     elif dtype in (pl.Date, MOMENTS) or isinstance(dtype, pl.Datetime):
@@ -96,14 +96,8 @@ def _of_kind(kind: Kind, values: pl.Series, name: str) -> tuple[pl.Series, Bools
     if kind is Kind.HALF:
         return _floats(values, _HALF)
     if kind is Kind.DECIMAL:  # infinity, and exponents, of which one number has many
-        return _trimmed(values), None, values.str.contains("[A-Za-z]").to_numpy()
+        return without_zeros(values), None, values.str.contains("[A-Za-z]").to_numpy()
     return as_ids(values, name)
-
-
-def _trimmed(digits: pl.Series) -> pl.Series:
-    places = digits.str.contains(".", literal=True)
-    shorter = digits.str.strip_chars_end("0").str.strip_chars_end(".")
-    return pl.select(pl.when(places).then(shorter).otherwise(digits)).to_series()
 
 
 def _floats(series: pl.Series, limit: float) -> tuple[pl.Series, Bools | None, Bools | None]:

@@ -253,7 +253,10 @@ _ALIKE: dict[type, tuple[Kind, type[pl.DataType]]] = {
 
 def _alike(values: list[Any]) -> pl.Series | None:
     """The same without a loop, where objects are of one simple type or missing and polars can hold them all."""
-    types = set(map(type, values)) - {NoneType}
+    try:
+        types = set(map(type, values)) - {NoneType}
+    except Exception:  # a type may refuse to be compared
+        return None
     if len(types) != 1 or (simple := types.pop()) not in _ALIKE:
         return None
     kind, dtype = _ALIKE[simple]

@@ -22,6 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data import Categories, Dates, Domain, Grid, Integers, UserData
+from privpac.data.columns import moments
 from privpac.data.domains import values_of as inner_domain
 from privpac.data.grouping import ranked
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
@@ -80,7 +81,10 @@ class PredictionColumn:
         return (self.name,)
 
     def predictions(self, users: UserData) -> Bytes:
-        return _read(values_of(users, self.name).to_list(), self.labels)
+        values = values_of(users, self.name)
+        if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):  # a day beyond the calendar is no label
+            values = pl.select(pl.when(pl.Series(~moments(values)[1])).then(values)).to_series()
+        return _read(values.to_list(), self.labels)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,10 @@ class CalledModel:
         return self.columns
 
     def predictions(self, users: UserData) -> Bytes:
-        table = pl.DataFrame({name: values_of(users, name) for name in self.columns})
+        columns = {name: values_of(users, name) for name in self.columns}
+        # The codes of categories follow everybody's values; a function sees the texts.
+        plain = {name: v.cast(pl.String) if isinstance(v.dtype, pl.Categorical) else v for name, v in columns.items()}
+        table = pl.DataFrame(plain)
         out = np.full(len(table), WRONG, np.uint8)
         if self.rowwise:
             for rows in _alike(table):

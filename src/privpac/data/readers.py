@@ -313,8 +313,7 @@ def _scanned(file: Path, separator: str, first: bool = False) -> _Scan:
     """One pass over a file, or over its ``first`` record, in small memory.
 
     The grammar is that of RFC 4180: a quote opens at the start of a field, is written twice inside, and closes before
-    a separator, a line end or the end of the file; only a quote within a field that does not begin with one is, beyond
-    it, an ordinary character.  A reader that goes on after a quote without its partner takes the records of the people
+    a separator, a line end or the end of the file; a field that does not begin with one has none.  A reader that goes on after a quote without its partner takes the records of the people
     after it for a part of the field, up to a quote of theirs: no record can be repaired alone, so that the file is
     refused.
     """
@@ -358,7 +357,11 @@ def _scan(data: NDArray[np.uint8], separator: int, seen: NDArray[np.int64]) -> N
         elif byte == separator:
             state = _START
             separators += 1 - ended
-        elif byte == 34 and state != _PLAIN:
+        elif byte == 34:
+            # a quote inside a field that does not begin with one: as bytes, it could end a field that somebody else
+            # opened
+            if state == _PLAIN:
+                misquoted = 1
             state = _QUOTED
         else:
             if state == _CLOSING:

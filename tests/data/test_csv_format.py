@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.data.readers import CsvFormat, csv_names
+from privpac.data.readers import CsvFormat, _scan, _scanned, csv_names
 from privpac.data.suggest import column_types
 from privpac.errors import ParameterError, SchemaError
 
@@ -209,3 +211,103 @@ def test_any_bytes_give_names_or_a_schema_error(tmp_path_factory: pytest.TempPat
         assert names
         assert not any("\0" in name for name in names)
         assert [name.encode() for name in names]
+
+
+# One person's record beside the others'
+
+OTHER_PEOPLE = {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+def beside(folder: Path, record: str, first: bool = False) -> dict[str, int]:
+    """What is read of everybody, with one more record: of a file without names the first, otherwise a middle one."""
+    path = folder / "t.csv"
+    before, after = "a,1,p\n", 'c,3,r\nb,2,"q"\nd,4,s\n'
+    path.write_text(record + before + after if first else "u,x,t\n" + before + record + after, newline="")
+    names: dict[str, Any] = {"header": False, "names": ["u", "x", "t"]} if first else {}
+    domains: dict[str, Any] = {"x": pp.Integers(0, 9), "t": pp.Texts()}
+    people = pp.UserData.read(path, user="u", features=domains, on_invalid="drop", **names)
+    return dict(zip(people._ids.to_list(), people.codes["x"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["in the middle", "first, without names"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "k",
+        "k" * 140_000,
+        "k" * 3_000_000,
+        '"' + "k" * 2_200_000 + '"',
+        '"' + "k\n" * 1_000_000 + '"',
+        '"two\nlines, ""quoted"""',
+    ],
+    ids=["short", "140 kB", "3 MB", "2 MB in quotes", "a million lines", "lines and quotes"],
+)
+def test_a_well_formed_record_of_any_size_leaves_the_others_alone(tmp_path: Path, cell: str, first: bool) -> None:
+    assert beside(tmp_path, f"z,5,{cell}\n", first) == OTHER_PEOPLE | {"z": 5}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_quote_that_could_end_what_somebody_else_opened_refuses_the_file(tmp_path: Path, first: bool) -> None:
+    """``z,5,"k`` before ``b,2,q"`` is, as bytes, one quoted field; so nobody's field may hold a quote alone."""
+    for alone in ("z,5,5'11\"\n", 'z,5,q"\n', 'z,5,q"q\n'):
+        with pytest.raises(SchemaError, match="quotes"):
+            beside(tmp_path, alone, first)
+
+
+@pytest.mark.parametrize("person", ["%PDF-1", "PK\x03\x04", "PAR1", "2020-02-03"])
+def test_the_first_record_of_a_file_without_names_is_a_record(tmp_path: Path, person: str) -> None:
+    assert beside(tmp_path, f"{person},1,k\n", first=True) == OTHER_PEOPLE | {person: 1}
+    ends_as_parquet = written(tmp_path, "PAR1,7,0,p\n2,42,1,PAR1")
+    assert pp.UserData.read(ends_as_parquet, **SAID, header=False, names=["id", "x", "y", "t"]).to_lists() == RECORDS
+    assert beside(tmp_path, "\n\r\n", first=True) == OTHER_PEOPLE
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["in the middle", "first, without names"])
+@pytest.mark.parametrize("cell", ['"k', '"k"secret', '"k" ', '"secret""', '"'])
+def test_a_broken_quote_refuses_the_file_and_hides_nobody(tmp_path: Path, cell: str, first: bool) -> None:
+    with pytest.raises(SchemaError, match=r"not a well-formed CSV table.*closed quotes around whole fields$") as caught:
+        beside(tmp_path, f"z,5,{cell}\n", first)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_quote_that_is_open_at_the_end_of_the_file_is_refused(tmp_path: Path, end: str) -> None:
+    for content, said in ((f'id,x,y\n1,7,0\n2,42,"1{end}', {}), (f'1,7,0\n2,42,"1{end}', NAMES)):
+        with pytest.raises(SchemaError, match="not a well-formed CSV table"):
+            pp.UserData.read(written(tmp_path, content), **SAID, **said)
+
+
+@pytest.mark.parametrize("content", ["1\0,7,0\n2,42,1\n", "1,7,0\n2,42,1\0\n", "1,7,0\n2,42,1\n\0", '"\0",7,0\n2,42,1'])
+def test_a_nul_is_refused_wherever_it_stands(tmp_path: Path, content: str) -> None:
+    for text, said in (("id,x,y\n" + content, {}), (content, NAMES)):
+        with pytest.raises(SchemaError, match=r"^file 't.csv' is not a CSV table in UTF-8, it is no text: it has NUL"):
+            pp.UserData.read(written(tmp_path, text), **SAID, **said)
+
+
+def test_a_record_above_the_limit_is_refused_by_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privpac.data.readers._LONGEST_RECORD", 7)
+    path = written(tmp_path, 'id,x,y\n1,7,"0"\r\n2,42,1')
+    assert pp.UserData.read(path, **SAID).to_lists() == RECORDS
+    with pytest.raises(SchemaError, match=r"a record of more than 7 bytes; save it as a .parquet file"):
+        pp.UserData.read(written(tmp_path, 'id,x,y\n1,007,"0"\r\n2,42,1'), **SAID)
+
+
+FIELD = rb'(?:"(?:[^"]|"")*"|[^",\r\n]*)'
+FILE = re.compile(rb"(?:" + FIELD + rb"(?:[,\r\n]|$))*")
+
+
+@given(st.lists(st.sampled_from([b'"', b",", b"\n", b"\r", b"k", b"\0"]), min_size=1, max_size=14), st.integers(0, 14))
+def test_the_scan_is_the_grammar(tmp_path_factory: pytest.TempPathFactory, marks: list[bytes], cut: int) -> None:
+    content = b"".join(marks)
+    scan = _scanned(written(tmp_path_factory.getbasetemp(), content), ",")
+    assert scan.misquoted == (FILE.fullmatch(content) is None)
+    assert scan.has_nul == (b"\0" in content)
+    whole, parts = np.zeros(7, np.int64), np.zeros(7, np.int64)
+    data = np.frombuffer(content, np.uint8).copy()
+    _scan(data, ord(","), whole)
+    for part in (data[:cut], data[cut:]):
+        _scan(part, ord(","), parts)
+    assert whole.tolist() == parts.tolist()
+    if not scan.misquoted:
+        records = re.findall(FIELD + rb"(?:," + FIELD + rb")*", content)
+        assert scan.longest == max(map(len, records), default=0)

@@ -1,8 +1,9 @@
 """Tables of any kind as a few polars columns; files by their extension.
 
 Only the columns asked for are read.  A CSV field is text until a domain reads it, so that no digit is lost and a bad
-field is counted like any other; lines with too few or too many fields are refused.  Messages name files and columns
-as the caller gave them, never a line or a value.
+field is counted like any other.  What separates one record from the next is judged for the file as a whole, before
+any record is read: quotes, NUL bytes, the number of fields and UTF-8 (:func:`_scanned`).  Messages name files and
+columns as the caller gave them, never a line or a value.
 
 The first line of a CSV file names its columns.  A file without such a line begins with somebody's record, so a first
 line that looks like one is refused, and none of its cells is shown: :class:`CsvFormat` says how a file is written.
@@ -22,11 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 from attrs import field, frozen
+from numpy.typing import NDArray
 
 from privpac.data.columns import check_arrow, column, plain, sound
 from privpac.data.ids import id_column
+from privpac.data.jit import jit
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 from privpac.lazy import need
@@ -52,6 +56,8 @@ Table = dict[str, pl.Series]
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _LONGEST = 1 << 24
 """Characters of a first line; what has more is no line of names."""
+_LONGEST_RECORD = 1 << 30
+"""Bytes of a record: Arrow counts those of a block in 31 bits."""
 
 
 def _separator(value: Any) -> str | None:
@@ -249,10 +255,19 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str], written
     where = f"file {file.name!r}"
     broken = (
         f"{where} is not a well-formed CSV table: every line needs as many fields as the first, in UTF-8, with closed "
-        "quotes"
+        "quotes around whole fields"
     )
     names = csv_names(file, written, wanted)
     check_names(names, wanted, where)
+    scan = quietly(lambda: _scanned(file, written.delimiter), f"{where} cannot be read")
+    if scan.has_nul:
+        raise SchemaError(_not_text(where, "no text: it has NUL bytes")) from None
+    if scan.misquoted:
+        raise SchemaError(broken) from None
+    if scan.longest > _LONGEST_RECORD:
+        raise SchemaError(
+            f"{where} has a record of more than {_LONGEST_RECORD} bytes; save it as a .parquet file"
+        ) from None
     if written.header is not False and not quietly(lambda: _has_records(file, written), broken):
         return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
     text = dict.fromkeys(wanted, "string")
@@ -266,11 +281,95 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str], written
     )
     parse = arrow_csv.ParseOptions(newlines_in_values=True, delimiter=written.delimiter)
     options = {"convert_options": convert, "parse_options": parse}
-    options["read_options"] = arrow_csv.ReadOptions(column_names=None if written.names is None else names)
+    options["read_options"] = arrow_csv.ReadOptions(
+        column_names=None if written.names is None else names,
+        block_size=max(1 << 20, scan.longest + 2),  # a record may lie in two blocks, not in three; 2: its line end
+    )
     table = quietly(lambda: arrow_csv.read_csv(file, **options), broken)
     frame = quietly(lambda: pl.from_arrow(sound(table)), broken)
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+# Where the records of a CSV file end
+
+
+@frozen
+class _Scan:
+    """What the bytes of a CSV file say about its records."""
+
+    fields: int
+    """Of the first record that is no empty line."""
+    longest: int
+    """Bytes of the longest record, without its line end."""
+    misquoted: bool
+    has_nul: bool
+
+
+_START, _PLAIN, _QUOTED, _CLOSING = range(4)
+
+
+def _scanned(file: Path, separator: str, first: bool = False) -> _Scan:
+    """One pass over a file, or over its ``first`` record, in small memory.
+
+    The grammar is that of RFC 4180: a quote opens at the start of a field, is written twice inside, and closes before
+    a separator, a line end or the end of the file; a field that does not begin with one has none.  A reader that goes on after a quote without its partner takes the records of the people
+    after it for a part of the field, up to a quote of theirs: no record can be repaired alone, so that the file is
+    refused.
+    """
+    seen = np.zeros(7, np.int64)
+    block = np.empty(1 << 18, np.uint8)
+    with file.open("rb") as data:
+        if data.read(3) != b"\xef\xbb\xbf":  # the mark of UTF-8 belongs to no field
+            data.seek(0)
+        while (size := data.readinto(block.data)) and not (first and seen[1]):
+            _scan(block[:size], ord(separator), seen)
+    state, _, separators, length, longest, misquoted, has_nul = seen.tolist()
+    longest = max(longest, length)
+    return _Scan(separators + 1 if longest else 0, longest, bool(misquoted) or state == _QUOTED, bool(has_nul))
+
+
+@jit
+def _scan(data: NDArray[np.uint8], separator: int, seen: NDArray[np.int64]) -> None:
+    """Go on from what was ``seen``: the state, whether the first record has ended, its separators, the bytes of this
+    record and of the longest, whether text follows a closing quote, whether there is a NUL."""
+    state, ended, separators, length, longest, misquoted, has_nul = (
+        seen[0],
+        seen[1],
+        seen[2],
+        seen[3],
+        seen[4],
+        seen[5],
+        seen[6],
+    )
+    for i in range(data.size):
+        byte = data[i]
+        if byte == 0:
+            has_nul = 1
+        if state == _QUOTED:
+            if byte == 34:
+                state = _CLOSING
+        elif byte == 10 or byte == 13:
+            if length > 0:
+                ended = 1
+                longest = max(longest, length)
+            state, length = _START, -1
+        elif byte == separator:
+            state = _START
+            separators += 1 - ended
+        elif byte == 34:
+            # a quote inside a field that does not begin with one: as bytes, it could end a field that somebody else
+            # opened
+            if state == _PLAIN:
+                misquoted = 1
+            state = _QUOTED
+        else:
+            if state == _CLOSING:
+                misquoted = 1
+            state = _PLAIN
+        length += 1
+    seen[0], seen[1], seen[2], seen[3] = state, ended, separators, length
+    seen[4], seen[5], seen[6] = longest, misquoted, has_nul
 
 
 # The first line of a CSV file
@@ -279,11 +378,15 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str], written
 def csv_names(file: Path, written: CsvFormat = AS_USUAL, wanted: Sequence[str] = ()) -> list[str]:
     """The columns of a CSV file, by its first line; whatever comes after it decides nothing.
 
-    A first line that looks like a record, or as if another character separated its cells, is refused unless it holds
+    Of a first line that is somebody's record (``header=False``) the fields are counted, as of any other.  Another first
+    line that looks like a record, or as if another character separated its cells, is refused unless it holds
     all ``wanted`` names; so is a file of another kind.  No cell is shown: it may be somebody's.
     """
     where = f"file {file.name!r}"
     check_size(file, where)
+    if written.names is not None:
+        _check_count(file, written, written.names)
+        return list(written.names)
     kind = quietly(lambda: _other_kind(file), f"{where} cannot be read")
     if kind:
         raise SchemaError(_not_text(where, kind)) from None
@@ -292,13 +395,6 @@ def csv_names(file: Path, written: CsvFormat = AS_USUAL, wanted: Sequence[str] =
         raise SchemaError(_not_text(where)) from None
     if not cells:
         raise SchemaError(f"{where} has no columns: its first line is empty") from None
-    if written.names is not None:
-        if len(cells) != len(written.names):
-            raise SchemaError(
-                f"{where}: its first line has {len(cells)} fields and names= has {len(written.names)}; name all "
-                f"columns, in order{_or_separator(file, written)}"
-            ) from None
-        return list(written.names)
     if closed and wanted and set(wanted) <= set(cells):
         return cells
     other = _separated_by(cells) if written.separator is None else None
@@ -382,13 +478,25 @@ def _separated_by(cells: Sequence[str]) -> str | None:
     return next((mark for mark in SEPARATORS if mark != "," and all(mark in cell for cell in cells)), None)
 
 
-def _or_separator(file: Path, written: CsvFormat) -> str:
-    """A hint at the character that gives as many fields as there are names."""
-    assert written.names is not None
-    for mark, name in SEPARATORS.items():
-        if mark != written.delimiter and len(_first_cells(file, mark)[0]) == len(written.names) > 1:
-            return f"; if {name} separates the fields, say so with separator="
-    return ""
+def _check_count(file: Path, written: CsvFormat, names: Sequence[str]) -> None:
+    """Refuse a first record with another number of fields than there are names, with a hint at the character that
+    gives as many."""
+    where = f"file {file.name!r}"
+    unreadable = f"{where} cannot be read"
+    first = quietly(lambda: _scanned(file, written.delimiter, first=True), unreadable)
+    if first.fields == len(names):
+        return
+    if not first.fields:
+        raise SchemaError(f"{where} has no columns: its first line is empty") from None
+    others = [mark for mark in SEPARATORS if mark != written.delimiter and len(names) > 1]
+    fitting = quietly(
+        lambda: [mark for mark in others if _scanned(file, mark, first=True).fields == len(names)], unreadable
+    )
+    hint = f"; if {SEPARATORS[fitting[0]]} separates the fields, say so with separator=" if fitting else ""
+    raise SchemaError(
+        f"{where}: its first line has {first.fields} fields and names= has {len(names)}; name all "
+        f"columns, in order{hint}"
+    ) from None
 
 
 def _unlike_names(cells: Sequence[str]) -> int:

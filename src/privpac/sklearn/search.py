@@ -35,6 +35,7 @@ FIXED = (
     "schema",
     "classes",
     "on_invalid",
+    "on_invalid_label",
     "unit",
     "evaluate",
     "certify",
@@ -119,7 +120,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
             for name, setting in settings.items()
         }
         search = SearchLearner(learners, budget, self.share, max_records=best.max_records)
-        released = best._release(search, columns, target, groups, features)
+        released = best._release(search, columns, target, groups, features, best._meaning())
         best.released_ = best._labelled(released, y)
         self.best_params_ = settings[released.parameters["chosen"]]
         self.best_estimator_ = best.set_params(**self.best_params_)

@@ -471,6 +471,9 @@ def test_a_search_reads_value_by_value_too(monkeypatch: pytest.MonkeyPatch) -> N
     for value, label in ((0.5, 1), (float("nan"), 1), (3, "x"), ("x", None)):
         said = seen_by(monkeypatch, search, [[2**53 + 1], [12], [13], [value]], [0, 1, 0, label])
         assert said == [[(2**53 + 1, 0)], [(12, 1)], [(13, 0)]]
+    many = PrivateSearchCV(dropping(pp.Integers(0, 9), rule="small-tree", classes=[0, 1, 2]), {"max_records": [1]})
+    with pytest.raises(ParameterError, match="two labels, got 3 classes"):
+        many.fit([[1], [2], [3]], [0, 1, 2], groups=list("abc"))
 
 
 def test_transformers_and_densities_take_lists() -> None:

@@ -111,6 +111,8 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         settings = self._settings()
         best = clone(self.estimator).set_params(ledger=self.ledger, unit=self.unit)
         unit, columns, target, features = best._read(X, y, groups)
+        if len(best.classes_) > 2:
+            raise ParameterError(f"a search chooses among rules of two labels, got {len(best.classes_)} classes")
         budget = part_budget(self.epsilon, best.neighbours)
         told = {"epsilon": budget.epsilon / len(settings), "neighbours": budget.neighbours}
         if best.delta != 0:

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
+import privpac.sklearn.estimator
 from privpac.errors import (
     BudgetExhausted,
     ItemLevelWarning,
@@ -270,7 +271,7 @@ BAD: list[tuple[dict[str, Any], Any, Any, Any, type[Exception], str]] = [
     ({"domains": DOMAINS | {"age": pp.Integers(0, 50)}}, None, None, None, SchemaError, "column 'age': .* outside"),
     ({"classes": [0]}, None, None, None, ParameterError, "classes"),
     ({"classes": [1, 1]}, None, None, None, ParameterError, "classes"),
-    ({"classes": ["a", "b"]}, None, None, None, SchemaError, "declared classes"),
+    ({"classes": ["a", "b"]}, None, None, None, SchemaError, "'y': 4000 not in classes"),
     ({}, FRAMES["pandas"].assign(age=np.nan), None, None, SchemaError, "missing or NaN"),
     ({}, FRAMES["pandas"].iloc[:0], Y[:0], None, ValueError, "minimum of 1"),
     ({"domains": None}, FRAMES["pandas"].iloc[:0], Y[:0], None, ValueError, "minimum of 1"),
@@ -313,3 +314,175 @@ def test_prediction_clamps_values_and_refuses_missing_ones() -> None:
         fitted.predict(pd.DataFrame({"age": [5.0, np.nan], "dose": [1.0, 1.0]}))
     with pytest.raises(ValueError, match="features"):
         model(domains=None).fit(np.column_stack([AGE, DOSE]), Y, WHO).predict(np.zeros((2, 3)))
+
+
+# One person's value says nothing about how another's is read.
+
+
+def seen_by(monkeypatch: pytest.MonkeyPatch, estimator: Any, *table: Any, groups: Any = ("a", "b", "c", "z")) -> Any:
+    """What ``fit`` hands to the learner, for the first three people."""
+    seen: list[Any] = []
+    real = privpac.sklearn.estimator.release_rule
+
+    def release(learner: Any, data: Any, **more: Any) -> Any:
+        seen.append(data)
+        return real(learner, data, **more)
+
+    monkeypatch.setattr(privpac.sklearn.estimator, "release_rule", release)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.fit(*table, groups=list(groups))
+    monkeypatch.undo()
+    return seen[0].to_lists()[:3]
+
+
+def dropping(*domains: Any, **more: Any) -> PrivateRuleClassifier:
+    told: dict[str, Any] = {"domains": list(domains), "on_invalid": "drop", "classes": [0, 1]}
+    return PrivateRuleClassifier(**(told | more))
+
+
+ODD = [float("nan"), float("inf"), None, "x", 2, 0.5, 10**400, True, b"x", [1], object(), 1j, np.float16(2)]
+
+
+@pytest.mark.parametrize("on_invalid", ["drop", "clamp"])
+@pytest.mark.parametrize("last", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateRuleClassifier(domains=[pp.Integers(0, 20)], classes=[0, 1]),
+        PrivateRuleClassifier(domains=[pp.Missing(pp.Integers(0, 20))], rule="small-tree", classes=[0, 1]),
+        PrivateRuleClassifier(classes=[0, 1]),
+        PrivateRuleClassifier(rule="tree", tree="thresholds:0:20", classes=[0, 1]),
+        PrivateHistogram(domains=[pp.Integers(0, 20)]),
+        PrivateHistogram(),
+        PrivateGaussian(domains=[pp.Floats()]),
+        PrivateGaussian(),
+        PrivateQuantileTransformer(n_quantiles=1, domains=[pp.Integers(0, 20)]),
+        PrivateQuantileTransformer(n_quantiles=1),
+    ],
+    ids=lambda one: f"{type(one).__name__}-{one.domains}",
+)
+def test_a_number_of_an_array_that_is_none_is_left_to_the_domain(
+    estimator: Any, last: float, on_invalid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = clone(estimator).set_params(on_invalid=on_invalid)
+    for kind in (np.float64, object):
+        said = [
+            seen_by(monkeypatch, private, np.array([[11.0], [12.0], [13.0], [z]], dtype=kind), [0, 1, 0, 1])
+            for z in (14.0, last)
+        ]
+        assert said[0] == said[1]
+        assert all(said[0])
+
+
+@pytest.mark.parametrize("last", ODD, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("domain", "values"),
+    [
+        (pp.Categories([True, False], ordered=True), [True, False, True]),
+        (pp.Integers(0, 2**60), [2**53 + 1, 12, 13]),
+        (pp.Categories(["1", "0.5"]), ["1", 1, "0.5"]),
+        (pp.Dates("2024-01-01", "2024-12-31"), [date(2024, 1, 1), "2024-02-01", date(2024, 1, 3)]),
+    ],
+)
+def test_lists_and_arrays_of_objects_are_read_value_by_value(
+    domain: Any, values: list[Any], last: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = dropping(domain)
+    alone = pp.UserData.from_arrays([[v] for v in values], [0, 1, 0], ["a", "b", "c"], features={"x0": domain})
+    boxed = np.empty((4, 1), dtype=object)
+    boxed[:, 0] = np.array([*values, None], dtype=object)
+    boxed[3, 0] = last
+    flat = boxed[:, 0]
+    for X in ([[v] for v in [*values, last]], tuple((v,) for v in [*values, last]), boxed, flat):
+        assert seen_by(monkeypatch, private, X, [0, 1, 0, 1]) == alone.to_lists()
+    assert set(private.predict([[v] for v in values])) <= {0, 1}
+
+
+def test_a_row_of_another_length_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    private, rows = dropping(pp.Integers(0, 9), pp.Integers(0, 9), rule="stump"), [[1, 2], [3, 4], [5, 6]]
+    whole = seen_by(monkeypatch, private, [*rows, [7, 8]], [0, 1, 0, 1])
+    for odd in ([], [7], [7, 8, 9], 7, "78", None):
+        assert seen_by(monkeypatch, private, [*rows, odd], [0, 1, 0, 1]) == whole
+        # whoever comes first says nothing about the others either
+        first = seen_by(monkeypatch, private, [odd, *rows], [1, 0, 1, 0])
+        assert first == [[], *whole[:2]]
+        assert private.n_features_in_ == 2
+    strict = dropping(pp.Integers(0, 9), pp.Integers(0, 9), rule="stump", on_invalid=None)
+    with pytest.raises(SchemaError, match="1 "):
+        strict.fit([*rows, [7]], [0, 1, 0, 1], groups=list("abcz"))
+    with pytest.raises(SchemaError, match="1 records do not have 2 features"):
+        private.predict([[1, 2], [3]])
+    with pytest.raises(ValueError, match="X has 3 features, but PrivateRuleClassifier is expecting 2"):
+        private.predict([[1, 2, 3]])
+    with pytest.raises(ValueError, match="minimum of 1"):
+        private.fit([], [], groups=[])
+
+
+@pytest.mark.parametrize(
+    "last", [float("nan"), None, "x", 7, 0.5, 10**400, b"x", [1], object()], ids=lambda one: type(one).__name__
+)
+@pytest.mark.parametrize(
+    ("classes", "labels", "codes"),
+    [
+        ([0, 1], [0, 1, 0], [0, 1, 0]),
+        ([0, 1], [False, 1.0, 0], [0, 1, 0]),
+        ([1, 0], [0, True, 0.0], [1, 0, 1]),
+        ([False, True], [False, True, 0], [0, 1, 0]),
+        (["no", "yes"], ["no", "yes", "no"], [0, 1, 0]),
+        ([0, 1, 2], [0, 1.0, 2], [0, 1, 2]),
+        ([0.0, 1.0, 2.0], [0, 1.0, 2], [0, 1, 2]),
+    ],
+)
+def test_labels_are_read_value_by_value(
+    classes: list[Any], labels: list[Any], codes: list[int], last: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, Any] = {"classes": classes, "rule": "small-tree"}
+    private = dropping(pp.Integers(0, 9), **told, on_invalid_label="drop")
+    boxed = np.array([*labels, None], dtype=object)
+    boxed[3] = last
+    for y in ([*labels, last], boxed, pd.Series([*labels, last], dtype=object, name="y")):
+        assert seen_by(monkeypatch, private, [[1], [2], [3], [4]], y) == [[(k + 1, c)] for k, c in enumerate(codes)]
+        assert set(private.predict([[1], [9]]).tolist()) <= set(classes)
+        with pytest.raises(SchemaError, match="column 'y': 1 "):
+            dropping(pp.Integers(0, 9), **told).fit([[1], [2], [3], [4]], y, groups=list("abcz"))
+
+
+def test_typed_labels_and_the_schema_say_what_an_invalid_label_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    private = dropping(pp.Integers(0, 9), on_invalid_label="drop")
+    X = np.array([[1], [2], [3], [4]])
+    for last in (np.nan, 0.5, 7.0, np.inf):
+        typed = np.array([0, 1, 0, last])
+        for y in (typed, typed.astype(np.float32), pl.Series(typed), pd.Series(typed)):
+            assert seen_by(monkeypatch, private, X, y) == [[(1, 0)], [(2, 1)], [(3, 0)]]
+    told = {"label": "y", "classes": ["no", "yes"], "on_invalid": "drop", "on_invalid_label": "drop"}
+    by_schema = PrivateRuleClassifier(schema=pp.Schema({"x0": pp.Integers(0, 9)}, **told))  # type: ignore[arg-type]
+    said = seen_by(monkeypatch, by_schema, [[1], [2], [3], [None]], ["no", "yes", "maybe", "no"])
+    assert said == [[(1, 0)], [(2, 1)], []]
+    with pytest.raises(ParameterError, match="on_invalid_label"):
+        dropping(pp.Integers(0, 9), on_invalid_label="clamp").fit(X, [0, 1, 0, 1], groups=list("abcz"))
+    with pytest.raises(ParameterError, match="needs classes="), pytest.warns(WeakGuaranteeWarning):
+        dropping(pp.Integers(0, 9), classes=None, on_invalid_label="drop").fit(X, [0, 1, 0, 1], groups=list("abcz"))
+
+
+def test_a_search_reads_value_by_value_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = dropping(pp.Integers(0, 2**60), on_invalid_label="drop")
+    search = PrivateSearchCV(base, {"rule": ["threshold", "stump"]})
+    for value, label in ((0.5, 1), (float("nan"), 1), (3, "x"), ("x", None)):
+        said = seen_by(monkeypatch, search, [[2**53 + 1], [12], [13], [value]], [0, 1, 0, label])
+        assert said == [[(2**53 + 1, 0)], [(12, 1)], [(13, 0)]]
+    many = PrivateSearchCV(dropping(pp.Integers(0, 9), rule="small-tree", classes=[0, 1, 2]), {"max_records": [1]})
+    with pytest.raises(ParameterError, match="two labels, got 3 classes"):
+        many.fit([[1], [2], [3]], [0, 1, 2], groups=list("abc"))
+
+
+def test_transformers_and_densities_take_lists() -> None:
+    rows, people = [[k % 10] for k in range(100)], list(range(100))
+    ranks = PrivateQuantileTransformer(n_quantiles=1, domains=[pp.Integers(0, 9)]).fit(rows, groups=people)
+    assert ranks.transform([[0], [9]]).shape == (2, 1)
+    bars = PrivateHistogram(bins=None, domains=[pp.Integers(0, 9)], on_invalid="drop").fit(
+        [*rows, [None]], groups=[*people, 0]
+    )
+    assert bars.score_samples([[0], [9]]).shape == (2,)
+    law = PrivateGaussian(on_invalid="drop").fit([*rows, ["x"]], groups=[*people, 0])
+    assert np.isfinite(law.score_samples([[0], [9]])).all()

@@ -49,6 +49,7 @@ __all__ = [
     "judged_labels",
     "matrix_columns",
     "read_labels",
+    "record_values",
 ]
 
 
@@ -405,7 +406,7 @@ def matrix_columns(X: Any, features: Any) -> dict[str, pl.Series]:
     if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
         return read_frame(X, names if names is not None else frame.collect_schema().names())
     if isinstance(X, (list, tuple)):
-        return _record_columns(list(X), names, 0)
+        return _columns_of(record_values(list(X), names))
     if isinstance(X, np.ndarray) and X.ndim == 2:
         columns: list[Any] = [np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])]
     elif isinstance(X, np.ndarray) and X.ndim != 1:
@@ -418,7 +419,11 @@ def matrix_columns(X: Any, features: Any) -> dict[str, pl.Series]:
     return {name: column(values, name) for name, values in zip(names, columns)}
 
 
-def _record_columns(records: list[Any], names: list[str] | None, labels: int) -> dict[str, pl.Series]:
+def _columns_of(values: dict[str, list[Any]]) -> dict[str, pl.Series]:
+    return {name: column(found, name) for name, found in values.items()}
+
+
+def record_values(records: list[Any], names: list[str] | None, labels: int = 0) -> dict[str, list[Any]]:
     """The columns of records, each a list of values or one value, with ``labels`` more values at the end.
 
     How many values a record has is schema.  Where features are named, their number says so, and a record of another
@@ -436,8 +441,8 @@ def _record_columns(records: list[Any], names: list[str] | None, labels: int) ->
     spoilt = (_SPOILT,) * width
     whole = [row if len(row) == width else spoilt for row in rows]
     named = (names if names is not None else _names(width - labels)) + [_LABEL] * labels
-    columns = zip(*whole) if whole else ([] for _ in named)
-    return {name: column(list(values), name) for name, values in zip(named, columns)}
+    columns = zip(*whole) if whole else ((),) * len(named)
+    return {name: list(values) for name, values in zip(named, columns)}
 
 
 def _values(record: Any) -> Any:
@@ -463,6 +468,6 @@ def from_lists(
         raise SchemaError(f"{nobody} users are no lists of records; a user without records is an empty list") from None
     lists = [list(user) for user in people]
     declared = [features] if isinstance(features, str) else None if features is None else list(features)
-    table = _record_columns([record for user in lists for record in user], declared, int(labelled))
+    table = _columns_of(record_values([record for user in lists for record in user], declared, int(labelled)))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(user) for user in lists], dtype=np.int64)])
     return offsets, table, _LABEL if labelled else None

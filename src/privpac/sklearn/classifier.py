@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
 from privpac.api.learn import prepare, prepare_default
 from privpac.data import Domain
+from privpac.data.columns import column, text
+from privpac.data.schema import OnInvalidLabel
 from privpac.data.schema_file import Schema
 from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Evaluation, EvaluationCertificate
-from privpac.guarantee import Unit
+from privpac.guarantee import Unit, one_of
 from privpac.methods.base import Learner
 from privpac.methods.registry import METHODS, class_of_rules, takes
 from privpac.result import Released
@@ -32,7 +35,7 @@ from privpac.rules.base import ConceptClass, relabelled
 from privpac.rules.hierarchies import VC1Tree, parse_tree
 from privpac.rules.scorecards import PointsCard
 from privpac.rules.small_trees import SmallTrees
-from privpac.sklearn.estimator import PrivateEstimator
+from privpac.sklearn.estimator import PrivateEstimator, is_listed
 
 __all__ = ["PrivateRuleClassifier"]
 
@@ -68,6 +71,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         and a saved result carries it.
     on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to values outside their domain; "raise" if neither this nor a schema says it.
+    on_invalid_label : {"raise", "drop"}, optional
+        What happens to rows whose label is missing or none of the declared ``classes``; "raise" if neither this nor a
+        schema says it.
     ledger : path, optional
         A budget ledger to spend from; every ``fit`` spends again.
     tree : tree or str, optional
@@ -133,6 +139,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         certify: Any = None,
         calibrate: Any = None,
         schema: Schema | str | Path | None = None,
+        on_invalid_label: str | None = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -154,21 +161,23 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.certify = certify
         self.calibrate = calibrate
         self.schema = schema
+        self.on_invalid_label = on_invalid_label
 
     # Fitting
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
         unit, columns, target, features = self._read(X, y, groups)
-        classes = self.classes_.astype(str).tolist() if len(self.classes_) > 2 else None
-        released = self._release(self._learner(features, unit), columns, target, groups, features, classes)
+        learner = self._learner(features, unit)
+        released = self._release(learner, columns, target, groups, features, self._meaning())
         self.released_ = self._labelled(released, y)
         return self
 
-    def _read(self, X: Any, y: Any, groups: Any) -> tuple[Unit, dict[str, Any], NDArray[np.uint8], dict[str, Domain]]:
-        """Who is protected, the columns, the labels as 0 and 1, and the domains."""
+    def _read(self, X: Any, y: Any, groups: Any) -> tuple[Unit, dict[str, Any], Any, dict[str, Domain]]:
+        """Who is protected, the columns, the labels, and the domains."""
         unit = self._unit(groups)
         self._check_tree()
+        self._check_classes()
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
         return unit, columns, target, self._features(list(columns))
@@ -223,7 +232,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def _features(self, names: list[str]) -> dict[str, Domain]:
         """The columns of X with their domains, those of the tree where it has some."""
-        if self.tree is None or self._declares():
+        if self.tree is None or super()._declares():
             return self._domains(names)
         own = list(self._tree().declared().values())
         if len(own) != len(names):
@@ -249,19 +258,12 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             raise ParameterError(f"this tree reads {len(tree.declared())} columns, X has {len(features)}")
         return tree.named(list(features), features)
 
-    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
-        """Columns by name; those of a tree are taken as they are, for they may be texts."""
-        if self.tree is None:
-            return super()._columns(X, reset=reset)
-        if hasattr(X, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if reset and X.shape[0] < 1:
-                raise ValueError(
-                    f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}."
-                )
-            return {str(name): X[name] for name in X.columns}
-        array = validate_data(self, X, reset=reset, dtype=None, ensure_min_samples=1)
-        return {f"x{i}": np.ascontiguousarray(array[:, i]) for i in range(array.shape[1])}
+    def _declares(self) -> bool:
+        """A tree declares its columns as well."""
+        return super()._declares() or self.tree is not None
+
+    def _width(self) -> int | None:
+        return len(self._tree().declared()) if self.tree is not None else super()._width()
 
     @property
     def evaluation_(self) -> Evaluation:
@@ -295,36 +297,72 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         )
         return bool(getattr(kind, "takes_classes", False))
 
-    def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
+    def _labels(self, y: Any, n_rows: int) -> Any:
+        """The labels as :meth:`_meaning` reads them; sets ``classes_``."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        labels = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        declared = self._declared_classes()
+        labels: Any
+        if declared is not None and (is_listed(y) or is_into_series(y)):
+            labels = list(y) if is_listed(y) else y
+        else:
+            labels = column_or_1d(y, warn=True)
+        if declared is None:
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
         if len(labels) != n_rows:
             raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
-        self.classes_ = self._classes(labels)
-        listed = self.classes_.ndim == 1 and len(np.unique(self.classes_)) == len(self.classes_) >= 2
-        if self.classes is not None and not (listed and (self._many or len(self.classes_) == 2)):
-            raise ParameterError(
-                "classes must be two different label values, the one that the rule is about last, such as ['no', "
-                "'yes']; more of them with rule='small-tree' or rule='card'"
-            )
+        self.classes_ = self._found_classes(labels) if declared is None else np.asarray(declared)
         if len(self.classes_) > 2 and not self._many:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} "
                 "classes"
             )
-        if not bool(np.isin(labels, self.classes_).all()):
-            raise SchemaError("y holds labels that are not among the declared classes")
-        if len(self.classes_) > 2:
-            named: NDArray[Any] = labels.astype(str)
-            return named
-        return (
-            (labels == self.classes_[-1]).astype(np.uint8)
-            if len(self.classes_) == 2
-            else np.zeros(n_rows, dtype=np.uint8)
-        )
+        if declared is not None or len(self.classes_) > 2:
+            return labels
+        # As scikit-learn compares labels: any value that equals the last one.
+        return (labels == self.classes_[-1]).astype(np.uint8) if len(self.classes_) == 2 else np.zeros(n_rows, np.uint8)
+
+    def _meaning(self) -> dict[str, Any]:
+        """How the library reads the labels: every one alone, by its text."""
+        names, policy = self._class_names(), self._label_policy()
+        if self._declared_classes() is None and len(names) <= 2:
+            return {}
+        for twins in (("0", "1"), ("false", "true")):
+            if set(names) == set(twins):  # a boolean is the number that it is in Python, and the other way round
+                last = twins.index(names[-1])
+                known = {"0": 1 - last, "1": last, "false": 1 - last, "true": last}
+                return {"label_map": known, "on_invalid_label": policy}
+        return {"classes": names, "on_invalid_label": policy}
+
+    def _class_names(self) -> list[str]:
+        """The texts of the classes, in order."""
+        declared = self._declared_classes()
+        names: list[str] = text(column(self.classes_.tolist() if declared is None else list(declared), "y")).to_list()
+        return names
+
+    def _label_policy(self) -> str:
+        said = self.on_invalid_label
+        if said is None and self.schema is not None:
+            said = self._schema().on_invalid_label
+        return str(one_of(OnInvalidLabel, said or OnInvalidLabel.RAISE, "on_invalid_label"))
+
+    def _check_classes(self) -> None:
+        """What was declared about labels, before any is looked at."""
+        policy, declared = self._label_policy(), self._declared_classes()
+        if declared is None:
+            if policy == OnInvalidLabel.DROP and self.on_invalid_label is not None:
+                raise ParameterError(
+                    "on_invalid_label='drop' needs classes=: without them every value of y is a label, and none invalid"
+                )
+            return
+        names = self._class_names()
+        listed = None not in names and len(set(names)) == len(names) >= 2 and np.ndim(np.asarray(declared)) == 1
+        if not listed or (self.classes is not None and len(names) > 2 and not self._many):
+            raise ParameterError(
+                "classes must be two different label values, the one that the rule is about last, such as ['no', "
+                "'yes']; more of them with rule='small-tree' or rule='card'"
+            )
 
     def _declared_classes(self) -> Sequence[Any] | None:
         """The label values as declared here or in the schema, None where ``y`` must tell them."""
@@ -333,11 +371,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     def _outside(self) -> list[str]:
         return [*super()._outside(), *([] if self._declared_classes() is not None else [LABELS_OF_Y])]
 
-    def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """The label values, the one that the rule is about last: as declared, or as they are."""
-        declared = self._declared_classes()
-        if declared is not None:
-            return np.asarray(declared)
+    def _found_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """The label values as they are, the one that the rule is about last."""
         found = np.unique(labels)
         positive = None if self.schema is None else self._schema().positive
         if positive is None or len(found) != 2:
@@ -361,7 +396,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         check_is_fitted(self, "released_")
         said = self.released_.predict(self._columns(X, reset=False))
         if len(self.classes_) > 2:
-            place = {name: i for i, name in enumerate(self.classes_.astype(str))}
+            place = {name: i for i, name in enumerate(self._class_names())}
             said = np.array([place[name] for name in said.tolist()], dtype=np.int64)
         answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privpac.api.learn import release_rule
 from privpac.data import Domain, Floats, Missing, UserData
+from privpac.data.build import record_values
 from privpac.data.columns import column
 from privpac.data.schema_file import Schema, read_schema
 from privpac.errors import ItemLevelWarning, ParameterError, WeakGuaranteeWarning
@@ -23,13 +24,24 @@ from privpac.methods.base import Learner
 from privpac.result import Released
 from privpac.sklearn.surroundings import SEARCH, fitted_in_front, in_search
 
-__all__ = ["GroupsAsked", "PrivateEstimator"]
+__all__ = ["GroupsAsked", "PrivateEstimator", "is_listed"]
 
 
 FITTED_IN_FRONT = (
     "{steps} in front is fitted on the same table, without privacy: what it learned is in every later number and "
     "outside this guarantee; use public constants, such as a FunctionTransformer"
 )
+
+
+def is_listed(values: Any) -> bool:
+    """Whether these are Python objects in a row, which have no common type; numpy would give them one."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1 and values.dtype == object
+    return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+
+
+def _places(count: int) -> list[str]:
+    return [f"x{i}" for i in range(count)]
 
 
 class GroupsAsked:
@@ -91,12 +103,16 @@ class PrivateEstimator(GroupsAsked):
         target: Any,
         groups: Any,
         features: dict[str, Domain],
-        classes: Sequence[str] | None = None,
+        labels: Mapping[str, Any] | None = None,
     ) -> Released:
-        """Bind, spend, draw; called by ``fit`` once everything public is checked."""
+        """Bind, spend, draw; called by ``fit`` once everything public is checked.
+
+        ``labels`` says how the target is read.
+        """
         frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
-        told: dict[str, Any] = {"features": features, "on_invalid": self._policy(), "classes": classes}
-        data = UserData.from_arrays(frame, target, groups, **told)
+        data = UserData.from_arrays(
+            frame, target, groups, features=features, on_invalid=self._policy(), **(labels or {})
+        )
         if self.ledger is None:
             released = release_rule(learner, data)
         else:
@@ -105,24 +121,48 @@ class PrivateEstimator(GroupsAsked):
         return replace(released, warnings=(*released.warnings, *self._outside()))
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
-        """Columns by name; numbers as scikit-learn checks them, declared categories as they are."""
-        if self._declares() and hasattr(X, "columns"):
+        """Columns by name.
+
+        Where the columns are declared, or a rule says what happens to invalid values, the domains judge the values of a
+        fit, each alone: scikit-learn would refuse the table, and numpy change the type of a column of Python objects,
+        because of one of them.  Otherwise they are numbers as scikit-learn checks them.
+        """
+        own = self._declares() or self._policy() != "raise"
+        if own and hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            if reset and X.shape[0] < 1:
-                raise ValueError(
-                    f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}."
-                )
+            if reset:
+                self._check_rows(X.shape[0])
             return {str(name): X[name] for name in X.columns}
+        if own and is_listed(X):
+            return self._listed(list(X), reset=reset)
         array = validate_data(
             self,
             X,
             reset=reset,
-            dtype=None if self._declares() else "numeric",
+            dtype=None if own else "numeric",
             ensure_min_samples=1,
-            ensure_all_finite="allow-nan" if self._takes_missing() else True,
+            ensure_all_finite=not (own and reset) and ("allow-nan" if self._takes_missing() else True),
         )
-        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
+        names = [str(name) for name in getattr(self, "feature_names_in_", _places(array.shape[1]))]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
+
+    def _listed(self, rows: list[Any], *, reset: bool) -> dict[str, Any]:
+        """The columns of rows that are Python objects; a row of another length than was declared is unreadable, as a
+        value is."""
+        self._check_rows(len(rows))
+        if not reset:
+            validate_data(self, rows, reset=False, skip_check_array=True)
+            values = record_values(rows, None)
+            return dict(zip(map(str, getattr(self, "feature_names_in_", _places(len(values)))), values.values()))
+        width = self._width()
+        values = record_values(rows, None if width is None else _places(width))
+        # scikit-learn counts the columns in the first row, which is somebody's
+        validate_data(self, np.broadcast_to(0, (len(rows), len(values))), reset=True, skip_check_array=True)
+        return dict(zip(_places(len(values)), values.values()))
+
+    def _check_rows(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}.")
 
     # Methods, not properties: scikit-learn's ``dir`` reads every property, and these may refuse what was declared.
 
@@ -131,6 +171,12 @@ class PrivateEstimator(GroupsAsked):
         if self.domains is not None and self.schema is not None:
             raise ParameterError("domains= and schema= both declare the columns; give one of them")
         return self.domains is not None or self.schema is not None
+
+    def _width(self) -> int | None:
+        """How many columns are declared; ``None``: nobody declared any."""
+        if self.schema is not None:
+            return len(self._schema().domains(self._policy()))
+        return None if self.domains is None else len(self.domains)
 
     def _schema(self) -> Schema:
         assert self.schema is not None

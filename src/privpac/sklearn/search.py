@@ -35,6 +35,7 @@ FIXED = (
     "schema",
     "classes",
     "on_invalid",
+    "on_invalid_label",
     "unit",
     "evaluate",
     "certify",
@@ -110,6 +111,8 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         settings = self._settings()
         best = clone(self.estimator).set_params(ledger=self.ledger, unit=self.unit)
         unit, columns, target, features = best._read(X, y, groups)
+        if len(best.classes_) > 2:
+            raise ParameterError(f"a search chooses among rules of two labels, got {len(best.classes_)} classes")
         budget = part_budget(self.epsilon, best.neighbours)
         told = {"epsilon": budget.epsilon / len(settings), "neighbours": budget.neighbours}
         if best.delta != 0:
@@ -119,7 +122,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
             for name, setting in settings.items()
         }
         search = SearchLearner(learners, budget, self.share, max_records=best.max_records)
-        released = best._release(search, columns, target, groups, features)
+        released = best._release(search, columns, target, groups, features, best._meaning())
         best.released_ = best._labelled(released, y)
         self.best_params_ = settings[released.parameters["chosen"]]
         self.best_estimator_ = best.set_params(**self.best_params_)

@@ -313,9 +313,9 @@ def _scanned(file: Path, separator: str, first: bool = False) -> _Scan:
     """One pass over a file, or over its ``first`` record, in small memory.
 
     The grammar is that of RFC 4180: a quote opens at the start of a field, is written twice inside, and closes before
-    a separator, a line end or the end of the file; a field that does not begin with one has none.  A reader that goes on after a quote without its partner takes the records of the people
-    after it for a part of the field, up to a quote of theirs: no record can be repaired alone, so that the file is
-    refused.
+    a separator, a line end or the end of the file; a field that does not begin with one has none.  A reader that goes
+    on after a quote without its partner takes the records of the people after it for a part of the field, up to a quote
+    of theirs: no record can be repaired alone, so that the file is refused.
     """
     seen = np.zeros(7, np.int64)
     block = np.empty(1 << 18, np.uint8)

@@ -1,6 +1,6 @@
 """Settings for all tests: no test is timed, so hypothesis has no deadline; where a change is judged (``CI`` is set) the
 examples are the same in every run, so that the judgement is one of the change.  ``make test`` (``-m "not slow"``) tries
-a quarter of the examples of every property, ``make test-slow`` all of them."""
+an eighth of the examples of every property, ``make test-slow`` all of them."""
 
 import os
 
@@ -23,4 +23,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for test in {item.obj for item in items if item.get_closest_marker("hypothesis")}:  # type: ignore[attr-defined]
         all_of_them: settings = getattr(test, _SETTINGS)
-        setattr(test, _SETTINGS, settings(all_of_them, max_examples=max(10, all_of_them.max_examples // 4)))
+        setattr(test, _SETTINGS, settings(all_of_them, max_examples=max(10, all_of_them.max_examples // 8)))

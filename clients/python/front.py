@@ -7,13 +7,13 @@ The modules are those of ``privpac`` itself, under this name; ``docs/wire.md`` t
 """
 
 from privpac_client.errors import BudgetExhausted, ManifestError, ParameterError, PrivpacError
-from privpac_client.protocols.bundle import bundle
 from privpac_client.protocols.client import Client, read_records
 from privpac_client.protocols.device import Device
 from privpac_client.protocols.manifest import Manifest
 from privpac_client.protocols.promises import told
 from privpac_client.protocols.signature import CoordinatorKey, fingerprint
 from privpac_client.protocols.submit import submit
+from privpac_client.protocols.wire import bundle
 
 __all__ = [
     "BudgetExhausted",

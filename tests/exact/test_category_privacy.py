@@ -60,7 +60,9 @@ def universe(columns: dict[str, Domain]) -> set[Dataset]:
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("columns", [NAMES, BESIDE], ids=["names", "names and numbers"])
+@pytest.mark.parametrize(
+    "columns", [NAMES, pytest.param(BESIDE, marks=pytest.mark.slow)], ids=["names", "names and numbers"]
+)
 def test_stumps_of_categories_are_private(columns: dict[str, Domain], neighbours: str) -> None:
     data, build = universe(columns), built(columns)
     learners: list[Any] = [TwoVoices(Stumps(), 1, neighbours=neighbours, levels=12)]

@@ -306,7 +306,8 @@ def certify_voices_any(
         return both * t, _apart(m, tau, excess, math.log(4) if thresholds else log_size, t) + _rounding(t, steps, tau)
 
     k = np.arange(1, 65)
-    grid = np.sort(np.concatenate([rate * k / 64, rate * 2.0 ** (-k / 8)]))
+    # each value once: between a value and itself there is nothing to refine
+    grid = np.unique(np.concatenate([rate * k / 64, rate * 2.0 ** (-k / 8)]))
     voices = [_Terms([lambda t: (np.zeros_like(t), mean(t))], grid)]
     if records_per_user is None or tau < m:
         known = [apart] if records_per_user is not None and m <= _MAX_LAW else []

@@ -126,6 +126,10 @@ __all__ = [
 _POWER, _LAST_POWER = 10, 20
 
 
+_MOST_SHUFFLED = 10
+"""The largest epsilon of which a shuffled run makes use."""
+
+
 @lru_cache(maxsize=256)
 def central_users(base: Fraction, universe: int, beta: Fraction) -> Certificate:
     return users_plurality(base, universe, beta=beta, clear=CLEAR)
@@ -681,17 +685,22 @@ class AgreementTarget(Target):
     def shuffled(self, clients: int) -> Certificate:
         """Users of a run that lets so many clients take part.
 
-        For an epsilon so large that clients could not make the noise, a run with half of it, or a quarter, promises
-        more and will do.
+        For an epsilon so large that clients could not make the noise, a run with less promises more and will do; and
+        noise is made of whole messages, so that a little more epsilon may need a user more.  From 4 on the best of all
+        halves up to epsilon is taken: more budget then has all the choices that less has.
         """
         universe, beta = self.task.learner.universe, self.beta
+        halves = range(min(math.floor(2 * self.epsilon), 2 * _MOST_SHUFFLED), 7, -1)
+        found: list[Certificate] = []
         refused = InfeasibleError("no shuffled run is possible")
-        for part in (1, 2, 4, 8):
+        for epsilon in [Fraction(half, 2) for half in halves] or [self.epsilon]:
             try:
-                return shuffled_users(self.epsilon / part, self.delta, beta, universe.size, universe.bits, clients)
+                found.append(shuffled_users(epsilon, self.delta, beta, universe.size, universe.bits, clients))
             except InfeasibleError as error:
-                refused = error if part == 1 else refused
-        raise refused
+                refused = error
+        if not found:
+            raise refused
+        return min(found, key=lambda each: math.inf if each.n_users is None else each.n_users)
 
     # What nobody can beat
 

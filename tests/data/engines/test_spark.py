@@ -521,7 +521,7 @@ def test_texts_of_one_form_are_one_person_wherever_their_rows_are(
 
 
 def test_row_groups_that_are_said_to_hold_nothing_are_read(spark: Any, tmp_path: Path) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     import hostile_files as hostile
 
     frame = table()
@@ -542,7 +542,7 @@ def test_row_groups_that_are_said_to_hold_nothing_are_read(spark: Any, tmp_path:
 
 
 def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     import hostile_files as hostile
 
     def read(path: Path) -> Any:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from fractions import Fraction
 from inspect import isabstract
 from itertools import pairwise
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -164,8 +163,8 @@ def test_certified_users_never_rise_on_a_finer_grid(name: str) -> None:
 @pytest.mark.parametrize("name", [*TARGETS, *DEAR])
 def test_certified_users_never_rise_between_random_goals(name: str) -> None:
     target, rng = (TARGETS | DEAR)[name](), random.Random(name)
-    end, found = monotonic() + 20, set()
-    for _ in range(2000):
+    found = set()
+    for _ in range(10 if name in DEAR else 30):
         row, (quantity, values) = rng.choice(rows_of(target)), rng.choice([*DENSE.items()])
         base = {key: Fraction(rng.choice(DENSE[key])) for key in ("epsilon", "alpha", "beta")}
         start, m = rng.randrange(len(values) - 1), rng.choice(DENSE["records"])
@@ -173,8 +172,6 @@ def test_certified_users_never_rise_between_random_goals(name: str) -> None:
         numbers = [changed(replace(target, **base), row, quantity, value, m) for value in pair]
         if rises(numbers):
             found.add((row.name, quantity, *pair, *base.items(), m, *numbers))
-        if monotonic() > end:
-            break
     assert not {each for each in found if each[:2] not in PENDING}
 
 

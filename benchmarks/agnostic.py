@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privpac.data import Integers, UserData
-from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
 from privpac.papers.pure_agnostic.representations import HashedPoints
-from privpac.papers.pure_agnostic.threshold_learner import ThresholdLearner
+from privpac.papers.pure_agnostic.search import ThresholdLearner
+from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
 from privpac.rules import Points, Thresholds
 
 PER_USER, EPSILON = 16, Fraction(1)

@@ -22,12 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from privpac.device.correlated_sampling import race_indexed, race_scores, rate
-from privpac.device.ellipsoid import SQEllipsoid
+from privpac.device.items import Records
 from privpac.device.littlestone import PointsReductionList, ReductionList, Rows
-from privpac.device.records import Records
-from privpac.device.representation import RaceLearner
-from privpac.device.scores import CutScores, walsh_hadamard
-from privpac.device.separator import RoundedSeparator
+from privpac.device.scores import CutScores, RaceLearner, walsh_hadamard
+from privpac.device.separators import RoundedSeparator, SQEllipsoid
 
 SEED = bytes(range(32))
 Job = tuple[str, Callable[[], Any], bytes, str]

@@ -15,7 +15,7 @@ import numpy as np
 from common import Grid
 from rich.console import Console
 
-from privpac.device.rules import LinearRule, RuleList
+from privpac.device.items import LinearRule, RuleList
 from privpac.device.tasks import Task
 
 D, PEOPLE, TRIES = 6, 20, 6

@@ -40,10 +40,10 @@ from privpac.data import UserData
 from privpac.methods.base import profile_of
 from privpac.methods.registry import build_learner
 from privpac.methods.regret import RegretSelection
+from privpac.methods.simulation import excess_on
 from privpac.planning import choose_method
-from privpac.planning.populations import Population, public_population
-from privpac.planning.simulation import excess_on
-from privpac.rules.statistics import Exceeds, Mean
+from privpac.rules.populations import Population, public_population
+from privpac.rules.profile import Exceeds, Mean
 
 FLOOR = 0.001
 NAMES = (

@@ -51,7 +51,7 @@ RULES = {
     "halfspace": "pp.learn(data(**two), pp.Halfspaces(two, weights=2, cuts=8), epsilon=1)",
     "hierarchy": "pp.learn(data(path=pp.Texts()), pp.PrefixTree(3), epsilon=1, delta='1e-6', setting='realizable')",
     "small tree": "pp.learn(data(**two), pp.SmallTrees(two), epsilon=1)",
-    "card": "pp.learn(data(**two), pp.PointsCard(two), epsilon=1, delta='1e-6')",
+    "scorecard": "pp.learn(data(**two), pp.Scorecards(two), epsilon=1, delta='1e-6')",
     "distribution": "pp.learn_distribution(data(z=Z), 'histogram', epsilon=1)",
     "quantile": "pp.quantile(pp.UserData.from_frame(frame, user='who', features={'x': X}), epsilon=1)",
     "evaluate": "pp.evaluate(pp.learn(data(x=X), pp.Thresholds(X), epsilon=1), data(x=X), epsilon=1)",

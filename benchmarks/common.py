@@ -24,8 +24,7 @@ from rich.table import Table
 
 from privpac.data import Integers, UserData
 from privpac.rules import Thresholds
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Mean
+from privpac.rules.profile import Mean, Profile
 
 __all__ = ["REAL", "Grid", "Real", "dense", "forget_peak", "measured", "peak_mib", "risk"]
 

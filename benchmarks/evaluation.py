@@ -23,10 +23,10 @@ import polars as pl
 from scipy.stats import beta as beta_law
 
 import privpac as pp
-from privpac.evaluation import Evaluation, EvaluationCertificate, LeastErrorBound
-from privpac.evaluation.results import user_tables
+from privpac.evaluation import BestErrorBound, Evaluation, EvaluationCertificate
 from privpac.guarantee import Neighbours
 from privpac.parameters import DEFAULT_LEVELS as LEVELS
+from privpac.rules.kernels.shares import user_tables
 
 KINDS = 400
 SIZES = (20, 200, 2_000, 20_000)
@@ -126,10 +126,10 @@ def _cell(
         for name in RATES:
             shown = getattr(found, name)
             mine, theirs = here[name][i], people[name][0]
-            held[name, "these"] += bool(np.isnan(mine) or mine in shown.these.widened(1e-9))
-            held[name, "like"] += bool(np.isnan(theirs) or theirs in shown.like.widened(1e-9))
+            held[name, "these"] += bool(np.isnan(mine) or mine in shown.sample.widened(1e-9))
+            held[name, "like"] += bool(np.isnan(theirs) or theirs in shown.population.widened(1e-9))
             if name == "error":
-                widths += [(r.hi - r.lo) / 2 / datasets for r in (shown.these, shown.like)]
+                widths += [(r.hi - r.lo) / 2 / datasets for r in (shown.sample, shown.population)]
     return {key: count / datasets for key, count in held.items()}, (float(widths[0]), float(widths[1]))
 
 
@@ -146,7 +146,7 @@ def excess() -> None:
         table = (rest * LEVELS // 2 - wrong // 2, wrong // 2, wrong // 2, rest * LEVELS // 2 - wrong // 2)
         found = Evaluation(table, "table", "user", LEVELS, Fraction(1, LEVELS), Neighbours.ADD_REMOVE, Fraction(19, 20))
         spent = Fraction(1, 4)
-        least = LeastErrorBound(
+        least = BestErrorBound(
             learn * LEVELS // 10, learn, LEVELS, spent * Fraction(4, 5) / LEVELS, spent / 5, Fraction(19, 20)
         )
         certificate = EvaluationCertificate(found, least, 16)
@@ -177,7 +177,7 @@ def certificates(datasets: int) -> None:
                 frame = pl.DataFrame({"who": np.repeat(np.arange(n), 4), "x": x.ravel(), "y": y.ravel()})
                 data = pp.UserData.from_frame(frame, user="who", features={"x": pp.Integers(0, 99)}, label="y")
                 found = pp.learn(data, pp.Thresholds(), epsilon=1, evaluate="1/5", certify="1/4")
-                u = found.hypothesis.cut - 1
+                u = found.value.cut - 1
                 true.append((1 - 2 * mean) * abs(u - 60) / 100)
                 said.append(found.certificate.excess)
                 held += true[-1] <= said[-1]

@@ -1,6 +1,6 @@
 """What every method costs as tables grow: CPU seconds and memory against rows, people, records, values and rules.
 
-    python benchmarks/growth.py [--largest 10000000] [--methods voices ...] [--sweeps rows ...] [--markdown]
+    python benchmarks/growth.py [--largest 10000000] [--methods hybrid ...] [--sweeps rows ...] [--markdown]
 
 Each method of the registry, and a few more jobs, in a process of its own.  The process runs the job once on a small
 table, so that loops are compiled, and then on every table of a sweep, ``learn`` from bound users to the released rule;
@@ -97,11 +97,11 @@ def fits(users: pp.UserData) -> object:
 
 
 JOBS: dict[str, Job] = {
-    "voices": Job(learns("voices")),
-    "voices, unequal people": Job(learns("voices"), unequal=True, sweeps=("rows",)),
-    "voices, stumps of 6 columns": Job(learns("voices", pp.Stumps), columns=WIDE, sweeps=("rows", "values")),
-    "voices, boxes of 2 columns": Job(learns("voices", pp.Rectangles), columns=2, sweeps=("rows",)),
-    "voices, intervals": Job(learns("voices", pp.Intervals), sweeps=("rows",)),
+    "hybrid": Job(learns("hybrid")),
+    "hybrid, unequal people": Job(learns("hybrid"), unequal=True, sweeps=("rows",)),
+    "hybrid, stumps of 6 columns": Job(learns("hybrid", pp.Stumps), columns=WIDE, sweeps=("rows", "values")),
+    "hybrid, boxes of 2 columns": Job(learns("hybrid", pp.Rectangles), columns=2, sweeps=("rows",)),
+    "hybrid, intervals": Job(learns("hybrid", pp.Intervals), sweeps=("rows",)),
     "regret": Job(learns("regret", public_n_users=1000)),
     "mean": Job(learns("mean")),
     "realizable": Job(learns("realizable")),
@@ -119,8 +119,8 @@ JOBS: dict[str, Job] = {
         learns("tree", lambda: PrefixTree(4), delta="1e-4"), domain=Texts(), sweeps=("rows", "values")
     ),
     "small-tree": Job(learns("small-tree", pp.SmallTrees), columns=WIDE, sweeps=("rows", "records", "values")),
-    "card": Job(
-        learns("card", pp.PointsCard, delta="1e-4"), columns=WIDE, sweeps=("rows", "records", "values"), fold=False
+    "scorecard": Job(
+        learns("scorecard", pp.Scorecards, delta="1e-4"), columns=WIDE, sweeps=("rows", "records", "values"), fold=False
     ),
     "serve fit": Job(fits, fold=False, sweeps=("rows",)),
 }

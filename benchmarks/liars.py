@@ -18,12 +18,11 @@ from common import Grid
 from rich.console import Console
 
 from privpac.data import Integers
+from privpac.device.randomizers import HadamardSelection, ShuffleSelection
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
 from privpac.protocols import ShuffleProtocol
 from privpac.protocols.analyzer import decode_counts, decode_reports
-from privpac.protocols.hadamard import HadamardSelection
-from privpac.protocols.shuffle import ShuffleSelection
 
 RIGHT, RIVAL, SIZE, RUNS = 417, 90, 1024, 20
 SHARES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)

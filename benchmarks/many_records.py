@@ -33,24 +33,26 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privpac.data import UserData
-from privpac.methods.base import Bound, profile_of
-from privpac.methods.baselines import one_record_per_user
-from privpac.methods.regret import RegretSelection, certify_regret_agnostic
-from privpac.methods.regret_noise import certify_regret_bounded_noise
-from privpac.papers.pure_agnostic.agnostic_sample_size import plan_threshold_search, plan_user_agnostic
-from privpac.papers.pure_agnostic.counting import NoiseKnowledge, UserAgnosticLearner
-from privpac.papers.pure_agnostic.minimum_error import ordered
-from privpac.papers.pure_agnostic.threshold_learner import ThresholdLearner
-from privpac.planning.lower_bounds import (
+from privpac.lower_bounds import (
     lower_agnostic_vc,
     lower_representation,
     lower_sparse,
     lower_statistics,
     lower_testing,
 )
+from privpac.methods.base import Bound, profile_of
+from privpac.methods.baselines import one_record_per_user
+from privpac.methods.regret import RegretSelection, certify_regret_agnostic, certify_regret_bounded_noise
+from privpac.papers.pure_agnostic.counting import (
+    NoiseKnowledge,
+    UserAgnosticLearner,
+    plan_threshold_search,
+    plan_user_agnostic,
+)
+from privpac.papers.pure_agnostic.minimum_error import ordered
+from privpac.papers.pure_agnostic.search import ThresholdLearner
 from privpac.rng import secret_rng
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import DEFAULT_LEVELS, ClipRule, Exceeds
+from privpac.rules.profile import DEFAULT_LEVELS, ClipRule, Exceeds, Profile
 
 EPSILON, BETA, N = Fraction(1), Fraction(1, 20), 500
 RECORDS = (1, 4, 16, 64, 256)

@@ -38,7 +38,7 @@ from rich.console import Console
 
 from privpac.data import UserData
 from privpac.methods.regret import RegretSelection
-from privpac.rules.statistics import DEFAULT_LEVELS, ClipRule, Statistic
+from privpac.rules.profile import DEFAULT_LEVELS, ClipRule, Statistic
 
 EPSILON, ALPHA = Fraction(1), 0.02
 Ints = NDArray[np.int64]

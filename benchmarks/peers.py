@@ -33,11 +33,12 @@ from typing import Any
 
 import numpy as np
 from common import REAL, Grid, Real, _columns
+from noisy_gradients import NoisyGradients
+from peer_contenders import diffprivlib_models_of, dp_sgd
 from rich.console import Console
 
-from privpac.planning.comparison import Comparison, Contender, Measured, compare, dp_sgd
-from privpac.planning.comparison.noisy_gradients import NoisyGradients
-from privpac.planning.populations import Population, public_population
+from privpac.planning.comparison import Comparison, Contender, Measured, compare
+from privpac.rules.populations import Population, public_population
 
 EPSILONS = ("0.5", "1", "2", "4")
 USERS = (25, 50, 100, 200, 400, 800, 1600)
@@ -86,9 +87,9 @@ def measure(people: Population, draws: int, peers: Path | None) -> Comparison:
         *OWN,
         *(dp_sgd(how, name) for name, how in SETTINGS.items()),
         "erm",
-        *(["diffprivlib"] if peers else []),
+        *(diffprivlib_models_of(peers) if peers else []),
     ]
-    return compare(people, epsilon=EPSILONS, methods=methods, n_users=sizes, draws=draws, runs=1, peers=peers)
+    return compare(people, epsilon=EPSILONS, methods=methods, n_users=sizes, draws=draws, runs=1)
 
 
 def members(found: Comparison, column: str) -> list[str]:

@@ -36,8 +36,9 @@ from scipy.stats import binom
 
 from privpac.data import Integers, UserData
 from privpac.device.correlated_sampling import rate
-from privpac.device.representation import RaceLearner
-from privpac.device.scores import CutScores
+from privpac.device.randomizers import HadamardSelection, ShuffleSelection
+from privpac.device.scores import CutScores, RaceLearner
+from privpac.device.wire import pack_report, pack_shuffled
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.methods import RegretSelection
@@ -54,9 +55,6 @@ from privpac.methods.agreement.plurality import (
 from privpac.protocols import LocalProtocol, ShuffleProtocol
 from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.protocols.calibrate import calibrate
-from privpac.protocols.hadamard import HadamardSelection
-from privpac.protocols.shuffle import ShuffleSelection
-from privpac.protocols.wire import pack_report, pack_shuffled
 from privpac.rng import secret_rng
 from privpac.rules import Thresholds
 
@@ -215,7 +213,7 @@ def scoring(people: tuple[int, ...] = (3, 6, 12, 25, 50, 100), m: int = 200, dra
                 data = UserData.from_arrays(
                     x[:, None], (x >= cut).astype(int), np.repeat(np.arange(n), m), features=domain
                 )
-                rule = make().learn(data).hypothesis
+                rule = make().learn(data).value
                 grid = np.arange(0, 1 << 16, 16)
                 errors.append(np.mean(rule.predict(grid[:, None]) != (grid >= cut)))
             row.append(f"{np.mean(errors):.3f}")

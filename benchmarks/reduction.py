@@ -58,8 +58,8 @@ def row(n: int, neighbours: str, runs: int) -> list[str]:
     found, plain = [], []
     for run in track(range(runs), description=f"{n} users, {neighbours}", transient=True):
         people = data(n, run)
-        found.append(excess(learner.learn(people).hypothesis.cut))
-        plain.append(excess(direct.learn(people).hypothesis.cut))
+        found.append(excess(learner.learn(people).value.cut))
+        plain.append(excess(direct.learn(people).value.cut))
     # The certificate and the learner are about one set of constants, or the comparison means nothing.
     law, part = learner.relabelling, bound["split_size"]
     if (law.share * n, float(law.a), float(law.b)) != (part, bound["a"], bound["b"]):

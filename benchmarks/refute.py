@@ -28,11 +28,11 @@ from privpac.auditing.refutation import MULTIPLES, Claim, Refutation, refute
 from privpac.auditing.rule_laws import rule_claims
 from privpac.data import Integers
 from privpac.device.tasks import Task
-from privpac.planning.agreements import agreement_target
-from privpac.planning.families import family_target
-from privpac.planning.hierarchies import tree_target
+from privpac.distributions.family_plan import family_target
+from privpac.methods.hierarchy.tree_plan import tree_target
+from privpac.methods.prediction.service_plan import service_target
 from privpac.planning.rules import rule_target
-from privpac.planning.services import service_target
+from privpac.protocols.agreement_plan import agreement_target
 from privpac.rules import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 
 PLANTED = (((1 << 20) - 1, "1/2", 5, "add-remove", 451), (1440, "1", 4, "replace", 250))

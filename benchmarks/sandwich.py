@@ -43,8 +43,7 @@ from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
 from privpac.planning.rules import RuleTarget
 from privpac.rules.base import ConceptClass
 from privpac.rules.named import rule_class
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds, Profile
 
 __all__ = ["CLASSES", "CUTS", "Cell", "Line", "Rules", "World", "failure", "least", "measure", "scored"]
 
@@ -215,7 +214,8 @@ class Cell:
     def planned(self) -> dict[str, Certificate]:
         """The rows of ``plan_users``, with the parameters they chose, and selection at item level where everybody has
         one record."""
-        target = RuleTarget(self.rules.concept, Fraction(self.epsilon), self.alpha, BETA, self.neighbours, max(NOISE))
+        goal = Fraction(self.epsilon), self.alpha, BETA, self.neighbours, max(NOISE)
+        target = RuleTarget(self.rules.concept, *goal, every_method=True)
         rows = {method.name: method.certify(self.records) for method in target.methods()}
         if self.records == 1:
             sizes: dict[str, Any] = {

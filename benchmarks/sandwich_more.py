@@ -51,6 +51,7 @@ from privpac.bounds import (
     users_shuffle,
 )
 from privpac.data import Integers, UserData
+from privpac.device.randomizers import HadamardSelection
 from privpac.distributions import CoverLearner, HypothesisSelector
 from privpac.errors import AccuracyWarning
 from privpac.mechanisms.interior_point import InteriorPoint
@@ -58,7 +59,6 @@ from privpac.mechanisms.votes import PureSelection, StableHistogram
 from privpac.methods.hierarchy.tree_learner import TreeLearner
 from privpac.papers.pure_agnostic.search import ThresholdSearch
 from privpac.protocols.calibrate import calibrate
-from privpac.protocols.hadamard import HadamardSelection
 from privpac.rules import PathTree, StarTree, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -364,7 +364,7 @@ def search_failure(learner: ThresholdSearch, world: World, alpha: float, n: int)
     bad = world.excess > alpha
     with insecure_randomness():
         missed = sum(
-            bool(bad[learner.learn(data, rng=SeededRng(i)).hypothesis.cut]) for i, data in enumerate(world.first(n))
+            bool(bad[learner.learn(data, rng=SeededRng(i)).value.cut]) for i, data in enumerate(world.first(n))
         )
     return missed / world.datasets
 

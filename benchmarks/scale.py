@@ -32,8 +32,7 @@ from common import Grid, forget_peak, measured, peak_mib
 from rich.console import Console
 
 import privpac as pp
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Mean
+from privpac.rules.profile import Mean, Profile
 
 LARGEST, PER_USER, VALUES, GROUP = 10**6, 20, 1441, 1 << 20
 SPARK_ROWS = 2 * 10**7

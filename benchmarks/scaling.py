@@ -60,9 +60,9 @@ from sweeps import (
 from privpac.data import Integers, UserData
 from privpac.distributions import ClippedHistogram
 from privpac.distributions.selection.accuracy import plan_pairwise, plan_scheffe
+from privpac.lower_bounds import lower_agnostic_vc, lower_discrete, lower_littlestone
 from privpac.methods.realizable import RealizableSelection, plan_realizable
 from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
-from privpac.planning.lower_bounds import lower_agnostic_vc, lower_discrete, lower_littlestone
 from privpac.rules import Exceeds, FiniteClass, Thresholds
 from privpac.sample_size import Certificate
 
@@ -205,7 +205,7 @@ def histogram(k: int, n: int, m: int, stages: int, seed: int, draws: int = 4) ->
     p = masses(k)
     data = people(rng.choice(k, n * m, p=p), m, {"x": Integers(0, k - 1)})
     learner = ClippedHistogram(1, max_records=m, stages=stages)
-    return float(np.mean([np.abs(learner.learn(data).hypothesis.probabilities - p).sum() / 2 for _ in range(draws)]))
+    return float(np.mean([np.abs(learner.learn(data).value.probabilities - p).sum() / 2 for _ in range(draws)]))
 
 
 def product(d: int, n: int, m: int, seed: int, draws: int = 4) -> float:
@@ -218,7 +218,7 @@ def product(d: int, n: int, m: int, seed: int, draws: int = 4) -> float:
     data = people(x, m, features)
     found = []
     for _ in range(draws):
-        parts = learner.learn(data).hypothesis.parts if d > 1 else [learner.learn(data).hypothesis]
+        parts = learner.learn(data).value.parts if d > 1 else [learner.learn(data).value]
         ours, true = np.ones(1), np.ones(1)
         for part in parts:
             ours, true = np.outer(ours, part.probabilities).ravel(), np.outer(true, p).ravel()

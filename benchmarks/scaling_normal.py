@@ -13,7 +13,7 @@ from sweeps import cover, cover_clip, least_certified, least_possible, lower_use
 
 from privpac.data import Floats
 from privpac.distributions import CoarseToFineGaussian, CoarseToFineMean, Gaussian
-from privpac.planning.lower_bounds import lower_gauss_mean
+from privpac.lower_bounds import lower_gauss_mean
 
 __all__ = [
     "COARSE",
@@ -46,7 +46,7 @@ def gaussian(d: int, n: int, m: int, seed: int, draws: int = 8) -> float:
     true = rng.uniform(-3, 3, d)
     data = people(rng.normal(true, 1, (n * m, d)), m, {f"x{j}": Floats() for j in range(d)})
     learner = CoarseToFineMean(1, radius=RADIUS, records_per_user=m)
-    means = np.array([learner.learn(data).hypothesis.mean for _ in range(draws)])
+    means = np.array([learner.learn(data).value.mean for _ in range(draws)])
     return float(np.mean(2 * ndtr(np.linalg.norm(means - true, axis=1) / 2) - 1))
 
 
@@ -139,7 +139,7 @@ def spread(d: int, n: int, m: int, seed: int, draws: int = 4) -> float:
     mean, covariance = population(d, float(REACH), rng)
     data = people(rng.multivariate_normal(mean, covariance, n * m), m, {f"x{j}": Floats() for j in range(d)})
     learner = CoarseToFineGaussian(1, radius=REACH, max_variance=LARGEST, records_per_user=m)
-    found = [learner.learn(data).hypothesis for _ in range(draws)]
+    found = [learner.learn(data).value for _ in range(draws)]
     means, covariances = np.array([law.mean for law in found]), np.array([law.covariance for law in found])
     return float(distances(mean, covariance, means, covariances, rng).mean())
 

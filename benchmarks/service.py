@@ -36,7 +36,7 @@ from rich.table import Table
 from privpac.data import Floats, UserData
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-from privpac.planning.services import plan_service
+from privpac.methods.prediction.service_plan import plan_service
 from privpac.rules import Thresholds
 from privpac.serve.keys import KeyStore
 from privpac.serve.session_file import save_session

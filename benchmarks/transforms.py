@@ -34,7 +34,7 @@ from privpac.mechanisms import ReleaseTest
 from privpac.methods import PairwiseSelection, TrimmedSelection, choose_transform
 from privpac.rng import secret_rng
 from privpac.rules import Thresholds
-from privpac.rules.statistics import ClipRule, Mean, Regret
+from privpac.rules.profile import ClipRule, Mean, Regret
 
 EPSILON, DELTA, NOISE, VALUES = 1, "1e-6", 0.2, 16
 RECORDS = (1, 3, 10, 30, 100, 300, 1000)

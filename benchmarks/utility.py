@@ -3,12 +3,12 @@ epsilon.
 
     python benchmarks/utility.py [--quick | --full] [--markdown] [--plots docs/img] [--workers 1]
 
-All columns protect whole users (add-remove, epsilon 1): the default, two voices; averaging each user's mistakes; the
-clip sqrt(m) whatever the number of users; clipped regret with the number of users declared and with a noisy count; one
-record per user (smallest hash); and counting users with more than t mistakes, t chosen for the *known* least error.
-Data are seeded; the mechanism is never sampled: every figure is an expectation over the exact law of the output.
-"Users needed" is found by doubling and bisection on data sets whose first n users are used; the noisy count's law is
-exact where the clip takes few values, else 8 quantiles stand for it.
+All columns protect whole users (add-remove, epsilon 1): the default, hybrid selection; averaging each user's mistakes;
+the clip sqrt(m) whatever the number of users; clipped regret with the number of users declared and with a noisy count;
+one record per user (smallest hash); and counting users with more than t mistakes, t chosen for the *known* least error.
+Data are seeded; the mechanism is never sampled: every figure is an expectation over the exact law of the output. "Users
+needed" is found by doubling and bisection on data sets whose first n users are used; the noisy count's law is exact
+where the clip takes few values, else 8 quantiles stand for it.
 
 Figures in brackets are those of the reference implementation, where it has the same cell.  Two runs with other seeds
 differ by 3 % in the median cell (14 % in one of ten) at m > 4, by 8 % (34 %) at m = 4, with 36 data sets a cell.
@@ -36,15 +36,14 @@ from rich.console import Console
 from privpac.bounds import robust_t
 from privpac.data import UserData
 from privpac.methods.base import profile_of
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hybrid import HybridSelection
 from privpac.methods.regret import RegretSelection
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import ClipRule, Exceeds, root_clip
+from privpac.rules.profile import ClipRule, Exceeds, Profile, root_clip
 
 ALPHA, BETA, EPSILON = 0.02, 0.1, Fraction(1)
 RECORDS = (4, 16, 64, 256)
 COLUMNS = {
-    "voices": "default: two voices",
+    "hybrid": "default: hybrid selection",
     "mean": "per-user mean",
     "sqrt": "clip sqrt(m)",
     "default": "regret, N declared",
@@ -99,8 +98,8 @@ def laws(
         eta = Fraction(best_error).limit_denominator(10**6)
         yield 1.0, world.concept.profile(data, Exceeds(lambda m: tolerance(m, eta, Fraction(alpha)))), float(EPSILON)
         return
-    if column == "voices":
-        yield from voices(TwoVoices(world.concept, EPSILON), data)
+    if column == "hybrid":
+        yield from hybrid(HybridSelection(world.concept, EPSILON), data)
         return
     chosen: dict[str, Callable[[], RegretSelection]] = {
         "mean": lambda: RegretSelection(world.concept, EPSILON, statistic="mean"),
@@ -118,8 +117,8 @@ def laws(
         yield p, profile_of(bound, learner.statistic_for(bound, value)), rate
 
 
-def voices(learner: TwoVoices, data: UserData) -> list[tuple[float, Profile, float]]:
-    """Both voices as laws over rules, with their shares of the one law over pairs."""
+def hybrid(learner: HybridSelection, data: UserData) -> list[tuple[float, Profile, float]]:
+    """Both scores as laws over rules, with their shares of the one law over pairs."""
     scores, rate = learner.scores(learner.bind(data)), float(learner.rate(learner.epsilon, learner.levels))
     half = len(scores.steps) // 2
     parts = [Profile(scores.steps[:half]), Profile(scores.steps[half:])]
@@ -230,7 +229,7 @@ def law_check() -> float:
     off = []
     for column, exact in (
         ("default", RegretSelection(model.concept, EPSILON, public_n_users=60).law(data)),
-        ("voices", TwoVoices(model.concept, EPSILON).rule_law(data)),
+        ("hybrid", HybridSelection(model.concept, EPSILON).rule_law(data)),
     ):
         bad, mean = risk(column, model, data)
         chances = [float(exact.prob(u)) for u in range(model.concept.size)]
@@ -333,10 +332,10 @@ def plots(
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    marks = {"mean": "s", "voices": "o", "default": "x", "one": "^", "exceeds": "v", "sqrt": "d"}
+    marks = {"mean": "s", "hybrid": "o", "default": "x", "one": "^", "exceeds": "v", "sqrt": "d"}
     colours = {
         "mean": "tab:blue",
-        "voices": "tab:red",
+        "hybrid": "tab:red",
         "default": "tab:purple",
         "one": "tab:gray",
         "exceeds": "tab:green",
@@ -350,7 +349,7 @@ def plots(
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
     for axes, (name, m) in zip(panels, CURVES):
-        for column in ("mean", "voices", "default", "one", "sqrt"):
+        for column in ("mean", "hybrid", "default", "one", "sqrt"):
             line(axes, column, USERS, [max(excess[name, m, n][column], 1e-5) for n in USERS])
         axes.set_title(f"{name}, m = {m}", fontsize=9)
         axes.set_xlabel("users")
@@ -360,7 +359,7 @@ def plots(
     figure.tight_layout()
     figure.savefig(folder / "utility-excess.png", dpi=90)
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
-    for column in ("one", "mean", "exceeds", "voices"):
+    for column in ("one", "mean", "exceeds", "hybrid"):
         kept = [
             (m, users["label noise 0.1", m][column]) for m in RECORDS if users["label noise 0.1", m][column] is not None
         ]

@@ -1,9 +1,9 @@
-"""Wide tables: how good small trees, stumps and points cards are beside others' private models and models without
+"""Wide tables: how good small trees, stumps and scorecards are beside others' private models and models without
 privacy, and how fast.
 
     python benchmarks/wide.py accuracy        errors by n and epsilon on public tables with ids
     python benchmarks/wide.py summary FILES   the same means from what --save wrote
-    python benchmarks/wide.py classes         more than two labels: trees and cards, one against the rest
+    python benchmarks/wide.py classes         more than two labels: trees and scorecards, one against the rest
     python benchmarks/wide.py speed           10^7 rows, 20 columns of 16 bins, and how time grows
 
 Errors are averages over people who were not learned from, less that of boosted trees on the same people without
@@ -37,15 +37,15 @@ from wide_tables import CLASSES, TABLES, Wide, wide_table
 
 import privpac as pp
 from privpac.methods import SmallTreeLearner
-from privpac.methods.scorecard import CardLearner
+from privpac.methods.scorecard import ScorecardLearner
 from privpac.methods.small_tree import SmallTreeLaw
-from privpac.rules.scorecards import PointsCard
+from privpac.rules.scorecards import Scorecards
 from privpac.rules.small_trees import cells_of
 
 DELTA = "1e-6"
 PEOPLE, EPSILONS = (100, 300, 1000), ("0.3", "1", "3")
 MOST_TESTED = 1000
-PRIVATE = ("tree", "stump", "card", "card, n bought")
+PRIVATE = ("tree", "stump", "scorecard", "scorecard, n bought")
 HINDSIGHT = {"dp-sgd, best of 6": "dp-sgd/", "diffprivlib, best of 3": "diffprivlib-"}
 ROWS = (*PRIVATE, "dp-sgd, fixed", *HINDSIGHT, "dp-ebm", "logistic", "majority")
 """What is shown: ours, others' (the best of several settings or models being chosen for each table, n and epsilon after
@@ -60,7 +60,7 @@ def learned(method: str, users: Any, epsilon: str, n: int) -> Any:
     if method == "stump":
         return pp.learn(users, pp.SmallTrees(depth=1) if _holes(users) else pp.Stumps(), epsilon=epsilon)
     told = None if method.endswith("bought") else n
-    return CardLearner(PointsCard(), epsilon, delta=DELTA, public_n_users=told).learn(users)
+    return ScorecardLearner(Scorecards(), epsilon, delta=DELTA, public_n_users=told).learn(users)
 
 
 def _holes(users: Any) -> bool:
@@ -207,7 +207,7 @@ def _parts(found: Found) -> list[str]:
 
 
 def summary(tables: dict[str, Any]) -> None:
-    """Means over tables by size, paired differences from the tree and the card, and every cell."""
+    """Means over tables by size, paired differences from the tree and the scorecard, and every cell."""
     means: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     cells: dict[tuple[str, int, str], list[float]] = defaultdict(list)
     one = next(iter(tables.values()))
@@ -227,8 +227,8 @@ def summary(tables: dict[str, Any]) -> None:
         if means[method, FEW]:
             print(f"{method:40}" + "".join(_mean(list(means[method, part].values())) for part in (FEW, MANY)))
     print("\npaired")
-    for ours, other in [("tree", "stump"), ("tree", "card"), ("card", "card, n bought")] + [
-        (ours, other) for ours in ("tree", "card") for other in ("dp-sgd, fixed", *HINDSIGHT, "dp-ebm")
+    for ours, other in [("tree", "stump"), ("tree", "scorecard"), ("scorecard", "scorecard, n bought")] + [
+        (ours, other) for ours in ("tree", "scorecard") for other in ("dp-sgd, fixed", *HINDSIGHT, "dp-ebm")
     ]:
         for part in (FEW, MANY):
             a, b = means[ours, part], means[other, part]
@@ -244,7 +244,7 @@ def summary(tables: dict[str, Any]) -> None:
 
 
 def classes(splits: int, draws: int) -> None:
-    """More than two labels: excess errors of trees and cards over boosting without privacy."""
+    """More than two labels: excess errors of trees and scorecards over boosting without privacy."""
     print(f"x1000; {splits} splits, {draws} draws; people x epsilon <= 100 and >= 300")
     for name in CLASSES:
         table, found = wide_table(name), defaultdict(list)
@@ -253,13 +253,13 @@ def classes(splits: int, draws: int) -> None:
             for epsilon in EPSILONS:
                 for key in ("logistic", "majority"):
                     found[key, case.n, epsilon].append(1000 * (plain[key] - plain["boosting"]))
-                for method in ("tree", "card"):
+                for method in ("tree", "scorecard"):
                     for _ in range(draws):
-                        rule = learned(method, users, epsilon, case.n).hypothesis
+                        rule = learned(method, users, epsilon, case.n).value
                         said = rule.predict_codes(rule.encode(table.frame[case.tested]))
                         lost = error(table, said, case.tested) - plain["boosting"]
                         found[method, case.n, epsilon].append(1000 * lost)
-        parts = {method: _split_by_size(found, method) for method in ("tree", "card", "logistic", "majority")}
+        parts = {method: _split_by_size(found, method) for method in ("tree", "scorecard", "logistic", "majority")}
         shown = [f"{m} " + " / ".join(f"{np.mean(v):.0f}" for v in part.values()) for m, part in parts.items()]
         print(f"{name:24} {len(table.classes)} labels {len(np.unique(table.people)):6} people   {'   '.join(shown)}")
 
@@ -308,15 +308,15 @@ def once(rows: int, columns: int, cuts: int, folder: str) -> dict[str, Any]:
     tree, drawing = timed(
         lambda: SmallTreeLaw(bound.concept.shape, cells_of(bound.concept.binned, sums), rate).sample()
     )
-    card = CardLearner(PointsCard(cuts=cuts), 1, delta=DELTA)
-    _, descent = timed(lambda: card.learn(data))
+    scorecard = ScorecardLearner(Scorecards(cuts=cuts), 1, delta=DELTA)
+    _, descent = timed(lambda: scorecard.learn(data))
     print(
         f"{rows:>11,} rows {columns:>3} columns {cuts + 1:>3} bins: read {reading}, and group {grouping}, "
-        f"cells {folding}, law and draw {drawing}, card {descent}"
+        f"cells {folding}, law and draw {drawing}, scorecard {descent}"
     )
     assert bound.concept.decode(tree)
     tree_took = folding.processor + drawing.processor
-    return {"reading": reading.processor, "tree": tree_took, "card": descent.processor, "path": path}
+    return {"reading": reading.processor, "tree": tree_took, "scorecard": descent.processor, "path": path}
 
 
 def speed(rows: int) -> None:
@@ -333,7 +333,7 @@ def speed(rows: int) -> None:
         X = table.select(pl.exclude("y", "who")).to_numpy()
         _, boosting = timed(lambda: HistGradientBoostingClassifier().fit(X, table["y"].to_numpy()))
         print(f"at {rows // 10:,} rows HistGradientBoostingClassifier {boosting}")
-        for name in ("tree", "card"):
+        for name in ("tree", "scorecard"):
             read, boost = part[name] / part["reading"], boosting.processor / part[name]
             print(
                 f"processor time of the {name}: {read:.1f} times polars reading; boosting {boost:.1f} times the {name}"

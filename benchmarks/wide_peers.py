@@ -16,11 +16,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from noisy_gradients import NoisyGradients
 from wide_tables import Wide
 
 import privpac as pp
 from privpac.data.domains import values_of
-from privpac.planning.comparison.noisy_gradients import NoisyGradients
 
 __all__ = ["FIXED", "SETTINGS", "descend", "encoded", "in_peers"]
 

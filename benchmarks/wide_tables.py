@@ -182,7 +182,7 @@ FRESH: dict[str, tuple[Callable[[], Any], str, str]] = {
         "density popul perc1019 perc2029 percblack percmale rpcincmaint rpcpersinc rpcunemins year",
     ),
 }
-"""Looked at once, after every choice was made: what a change of the card is judged by."""
+"""Looked at once, after every choice was made: what a change of the scorecard is judged by."""
 
 
 def _thirds(load: Callable[[], Any], column: str) -> Callable[[], Any]:

@@ -82,7 +82,7 @@ def select() -> None:
     name = str(chosen.parameters["name"])
     truth, ends = np.histogram(private.delay, np.arange(0.5, 1442, 3), density=True)
     left.stairs(truth, ends, fill=True, color=QUIET, alpha=0.35, label="truth (not released)")
-    draw_distribution(left, chosen.hypothesis, {label: law for label, law in shown.items() if label != name}, name=name)
+    draw_distribution(left, chosen.value, {label: law for label, law in shown.items() if label != name}, name=name)
     left.set_xlim(0, 120)
     left.set_ylim(0, 0.075)
     left.set_xlabel("minutes of delay")
@@ -122,7 +122,7 @@ def hours() -> None:
     print(f"{released}\n")
     figure = Figure(figsize=(9.6, 3.2))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    draw_distribution(left, released.hypothesis, name="released, ε = 1, at most 128 flights of each")
+    draw_distribution(left, released.value, name="released, ε = 1, at most 128 flights of each")
     left.plot(range(24), truth, "o", markersize=4, color=QUIET, label="truth (not released)")
     left.legend(fontsize=9, frameon=False, loc="upper left")
     left.set_xlim(-0.5, 23.5)
@@ -134,7 +134,7 @@ def hours() -> None:
         means = []
         for cap in caps:
             learner = distribution_learner("histogram", epsilon=epsilon, max_records=cap)
-            drawn = [np.abs(learner.learn(users).hypothesis.probabilities - truth).sum() / 2 for _ in range(DRAWS)]
+            drawn = [np.abs(learner.learn(users).value.probabilities - truth).sum() / 2 for _ in range(DRAWS)]
             means.append(float(np.mean(drawn)))
         right.plot(caps, means, marker="o", markersize=4, color=color, label=f"ε = {epsilon}")
         print(

@@ -6,14 +6,13 @@
 The modules are those of ``privpac`` itself, under this name; ``docs/wire.md`` there is what they do.
 """
 
+from privpac_client.device.client import Client, read_records
+from privpac_client.device.keys import CoordinatorKey, fingerprint
+from privpac_client.device.manifest import Manifest, told
+from privpac_client.device.store import Device
+from privpac_client.device.submit import submit
+from privpac_client.device.wire import bundle
 from privpac_client.errors import BudgetExhausted, ManifestError, ParameterError, PrivpacError
-from privpac_client.protocols.client import Client, read_records
-from privpac_client.protocols.device import Device
-from privpac_client.protocols.manifest import Manifest
-from privpac_client.protocols.promises import told
-from privpac_client.protocols.signature import CoordinatorKey, fingerprint
-from privpac_client.protocols.submit import submit
-from privpac_client.protocols.wire import bundle
 
 __all__ = [
     "BudgetExhausted",

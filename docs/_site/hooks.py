@@ -118,14 +118,14 @@ def command_line() -> str:
     from typer.main import get_command
 
     from privpac.cli.app import app
-    from privpac.cli.commands import load
+    from privpac.cli.commands import load_commands
 
-    load(())
+    load_commands(())
     root = get_command(app)
     lead = [
         "# Command line\n",
         "Made from the app itself. `--help` shows the options most people need, `--help-all` all of them, as here. "
-        "Exit codes: [words](../words.md#exit-codes).\n",
+        "Exit codes: [words](../glossary.md#exit-codes).\n",
     ]
     return "\n".join([*lead, *(described(f"privpac {name}", command, 2) for name, command in sorted(children(root)))])
 

@@ -34,7 +34,7 @@ def data(frame: Any) -> pp.UserData:
     )
 
 
-def chances(learner: pp.TwoVoices, people: pp.UserData) -> np.ndarray:
+def chances(learner: pp.HybridSelection, people: pp.UserData) -> np.ndarray:
     """The probability of each cut 0.0, 0.1, ... up to the end of the picture; id h says 1 above the h-th value."""
     law = learner.rule_law(people)
     return np.array([float(law.prob(h)) for h in range(1, CUTS + 1)])
@@ -73,7 +73,7 @@ def draw_people(axes: Any) -> None:
 
 def draw_law(axes: Any) -> None:
     """What is published, and how it is drawn."""
-    chance = chances(pp.TwoVoices(pp.Thresholds(), epsilon=1), data(visits()))
+    chance = chances(pp.HybridSelection(pp.Thresholds(), epsilon=1), data(visits()))
     best = at()[int(np.argmax(chance))]
     axes.axvspan(0, best, color="#e3e7ea", linewidth=0)
     axes.axvspan(best, SHOWN, color="#d3ebe1", linewidth=0)
@@ -110,7 +110,7 @@ def with_and_without() -> Figure:
     without = table.filter(table["patient"] != WEIGHTIEST)
     figure = Figure(figsize=(9.2, 2.9), layout="constrained")
     for axes, epsilon in zip(figure.subplots(1, 3), ("1/4", "1", "4")):
-        learner = pp.TwoVoices(pp.Thresholds(), epsilon=epsilon)
+        learner = pp.HybridSelection(pp.Thresholds(), epsilon=epsilon)
         here, gone = chances(learner, data(table)), chances(learner, data(without))
         axes.fill_between(at(), 100 * here, color=GREEN, alpha=0.35, linewidth=0, step="mid", label="with the patient")
         axes.step(at(), 100 * gone, color=ORANGE, linewidth=1.3, where="mid", label="without")
@@ -127,23 +127,23 @@ def with_and_without() -> Figure:
     return figure
 
 
-def two_voices() -> Figure:
-    """Above: what the two voices hold against each cut.  Below: how much of the draw comes from each."""
+def hybrid_selection() -> Figure:
+    """Above: what the hybrid selection hold against each cut.  Below: how much of the draw comes from each."""
     table = visits()
     people = table["patient"].unique(maintain_order=True).to_list()
     figure = Figure(figsize=(9.2, 4.6), layout="constrained")
     grid = figure.subplots(2, 3, sharex=True)
     for (above, below), step in zip(grid.T, (26, 4, 1)):
         some = data(table.filter(table["patient"].is_in(people[::step])))
-        learner = pp.TwoVoices(pp.Thresholds(), epsilon=1)
+        learner = pp.HybridSelection(pp.Thresholds(), epsilon=1)
         bound = learner.bind(some)
         law, held, size = learner.law(some), learner.scores(bound), bound.concept.size
         first = {"clip": 0, "mean": size}
         scores = {v: [held.score(first[v] + h) / learner.levels for h in range(1, CUTS + 1)] for v in first}
         shares = {v: np.array([float(law.prob(first[v] + h)) for h in range(1, CUTS + 1)]) for v in first}
-        for voice, colour in (("clip", BLUE), ("mean", ORANGE)):
-            above.plot(at(), scores[voice], color=colour, linewidth=1.6, label=f"{voice} voice")
-            below.fill_between(at(), 100 * shares[voice], color=colour, alpha=0.55, linewidth=0, step="mid")
+        for score, colour in (("clip", BLUE), ("mean", ORANGE)):
+            above.plot(at(), scores[score], color=colour, linewidth=1.6, label=f"{score} score")
+            below.fill_between(at(), 100 * shares[score], color=colour, alpha=0.55, linewidth=0, step="mid")
         above.set_title(f"{len(people[::step])} patients", fontsize=10, loc="left")
         below.set_xlabel("bilirubin cut-off", fontsize=9)
         below.set_xlim(0, SHOWN)
@@ -164,7 +164,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "home-people": lambda: alone(draw_people),
     "home-law": lambda: alone(draw_law),
     "with-and-without": with_and_without,
-    "two-voices": two_voices,
+    "hybrid-selection": hybrid_selection,
 }
 
 

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # A first rule
 #
-# Visits of 312 patients of a liver clinic, several for each patient: a public table (Mayo Clinic, `pbcseq` of the R package *survival*). We ask for one
-# cut-off of bilirubin that tells who died, and protect every **patient**, not every visit.
+# Visits of 312 patients of a liver clinic, several for each patient: a public table (Mayo Clinic, `pbcseq` of the R
+# package *survival*). We ask for one cut-off of bilirubin that tells who died, and protect every **patient**, not every
+# visit.
 
 # %%
 import polars as pl
@@ -15,8 +16,8 @@ visits = found.select(patient="id", bilirubin="bili", died=(pl.col("status") == 
 visits.head(3)
 
 # %% [markdown]
-# Declare what is public: which column names the person, and which values bilirubin can have. The library never reads that off the table. A notebook shows the
-# declared schema of the data and nothing else: no value and no count.
+# Declare what is public: which column names the person, and which values bilirubin can have. The library never reads
+# that off the table. A notebook shows the declared schema of the data and nothing else: no value and no count.
 
 # %%
 people = pp.UserData.from_frame(
@@ -32,8 +33,9 @@ rule = pp.learn(people, "threshold", epsilon=1, evaluate="1/3")
 rule
 
 # %% [markdown]
-# Run it again and the cut may move a little: that is the privacy. How good is it? Thick bars are for the patients who were measured, thin ones for patients like
-# these: a hundred patients say little about all others, and the result says so.
+# Run it again and the cut may move a little: that is the privacy. How good is it? Thick bars are for the patients who
+# were measured, thin ones for patients like these: a hundred patients say little about all others, and the result says
+# so.
 
 # %%
 rule.evaluation

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Many columns, gaps included
 #
-# The same clinic with six columns. Cholesterol is missing at two visits of five: a gap is a value of its own here, so that no row is lost and nothing is
-# filled in.
+# The same clinic with six columns. Cholesterol is missing at two visits of five: a gap is a value of its own here, so
+# that no row is lost and nothing is filled in.
 
 # %%
 import polars as pl
@@ -38,7 +38,8 @@ people
 budget = pp.BudgetLedger("clinic.db", pp.Guarantee(3, unit="user", neighbours="add-remove"), dataset="clinic visits")
 
 # %% [markdown]
-# With five columns and more the default is a small tree: every tree of up to three questions is scored, and one exact law chooses among all of them.
+# With five columns and more the default is a small tree: every tree of up to three questions is scored, and one exact
+# law chooses among all of them.
 
 # %%
 tree = pp.learn(people, epsilon=1, ledger=budget)
@@ -53,7 +54,8 @@ total = pp.learn(people, three, epsilon=1, ledger=budget)
 total.plot()
 
 # %% [markdown]
-# How good are they on the patients they were learned from? (`same_people` keeps the page honest: nothing is said about others.)
+# How good are they on the patients they were learned from? (`same_people` keeps the page honest: nothing is said about
+# others.)
 
 # %%
 pp.evaluate(tree, people, epsilon="1/2", same_people=True, ledger=budget)

@@ -4,23 +4,22 @@
 Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing;
                           Schema, suggest_domains, check
 Learn                     learn, list_methods, load, Released
-How good is it            evaluate, choose, least_error, plan_evaluation, plan_least_error
+How good is it            evaluate, select_model, best_error, plan_evaluation, plan_best_error
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
-                          Parities, Questions, Halfspaces, SmallTrees, PointsCard, FiniteClass
+                          Parities, Binarized, Halfspaces, SmallTrees, Scorecards, FiniteClass
 Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree
 Distributions             learn_distribution, select_distribution, quantile
 Before and after          plan, audit, auditing, bounds
 Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
-Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
+Learners                  HybridSelection, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
                           TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
-                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, WithFallback, at_user_level,
+                          TrimmedMean, FriendlyMean, ScorecardLearner, NamedReduction, WithFallback, at_user_level,
                           private_cap
 Without a curator         LocalProtocol, ShuffleProtocol, simulate_agreement
 ========================  ==============================================================================================
 
 ``privpac.sklearn`` has estimators, ``help(privpac.learn)`` starts with the call that most people need.  Names are
-resolved on first use, so that the light parts (``privpac.device``, ``privpac.protocols.client``) import nothing but
-the standard library and numpy.
+resolved on first use, so that ``privpac.device`` imports nothing but the standard library and numpy.
 """
 
 from privpac.lazy import attach_stub

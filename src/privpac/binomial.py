@@ -23,8 +23,6 @@ from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational
 from privpac.guarantee import positive_int
 from privpac.special import betainc, betaincc
 
-__all__ = ["cross", "crosses", "gap", "psi", "psi_exact", "robust_gap", "robust_t"]
-
 MAX_RECORDS = 1 << 20
 """Records per user up to which thresholds are searched."""
 

@@ -13,8 +13,6 @@ from fractions import Fraction
 from itertools import count
 from typing import TypeVar
 
-__all__ = ["halved", "last_between", "least", "least_about", "least_between", "least_from", "half_way", "narrow"]
-
 T = TypeVar("T", int, float, Fraction)
 
 

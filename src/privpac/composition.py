@@ -27,7 +27,6 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm
-from typing import Any
 
 from flint import arb, arb_poly
 
@@ -35,18 +34,6 @@ from privpac.bisection import last_between
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, exp_ball, precision, rational, shown, up
 from privpac.guarantee import Guarantee, Neighbours
-
-__all__ = [
-    "compose_advanced",
-    "compose_basic",
-    "compose_optimal",
-    "compose_parallel",
-    "compose_zcdp",
-    "parallel_replace",
-    "zcdp_budget",
-    "zcdp_epsilon",
-    "zcdp_within",
-]
 
 _RHO_BITS = 16
 _LEAST_POWER = -4000
@@ -182,8 +169,7 @@ def compose_parallel(gs: Iterable[Guarantee], split: str) -> Guarantee:
     if split == "data" and parts[0].neighbours is Neighbours.REPLACE:
         raise IncompatibleGuarantees(
             "replace guarantees do not compose in parallel over a split that depends on the data: a replaced unit "
-            "changes the size of "
-            "two parts; use add-remove parts, or split by index"
+            "changes the size of two parts; use add-remove parts, or split by index"
         )
     rhos = _rhos(parts)
     why = f"parallel composition over a {'public' if split == 'public' else 'data-dependent'} split"
@@ -334,7 +320,7 @@ def zcdp_budget(epsilon: Rational, delta: Rational) -> Fraction:
 # Shared steps
 
 
-def _parts(gs: Any) -> tuple[Guarantee, ...]:
+def _parts(gs: object) -> tuple[Guarantee, ...]:
     if isinstance(gs, (Guarantee, str, bytes)) or not isinstance(gs, Iterable):
         raise TypeError(f"a list of guarantees is needed, got {type(gs).__name__}")
     parts = tuple(gs)

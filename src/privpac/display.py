@@ -16,8 +16,6 @@ from typing import Any
 from privpac.errors import ParameterError
 from privpac.files import write_whole
 
-__all__ = ["Picture", "Shown", "front"]
-
 _FORMATS = ("svg", "png", "pdf")
 
 

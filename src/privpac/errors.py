@@ -7,38 +7,6 @@ alone; it names a column, a broken rule and a count, never a value.
 
 from __future__ import annotations
 
-__all__ = [
-    "AccuracyWarning",
-    "BudgetExhausted",
-    "DimensionLimit",
-    "DuplicateSpend",
-    "EngineError",
-    "EntropyError",
-    "IncompatibleGuarantees",
-    "InfeasibleError",
-    "InsecureRandomnessError",
-    "ItemLevelWarning",
-    "LawError",
-    "LedgerBusy",
-    "LedgerChanged",
-    "LedgerCorrupt",
-    "LedgerError",
-    "LedgerMismatch",
-    "LedgerUnavailable",
-    "ManifestError",
-    "MissingExtra",
-    "ModelFileError",
-    "NoReleaseError",
-    "NotVC1Error",
-    "ParameterError",
-    "PrivpacError",
-    "PrivpacWarning",
-    "SchemaError",
-    "TooLargeError",
-    "Undecided",
-    "WeakGuaranteeWarning",
-]
-
 
 class PrivpacError(Exception):
     """Base of everything the library raises on purpose."""

@@ -26,21 +26,6 @@ from flint import arb, fmpq
 
 from privpac.errors import ParameterError, Undecided
 
-__all__ = [
-    "MAX_PRECISION",
-    "Ball",
-    "ExpSum",
-    "Rational",
-    "ball_of",
-    "dyadic_base",
-    "exp_ball",
-    "precision",
-    "rational",
-    "root_up",
-    "round_up",
-    "up",
-]
-
 Rational = int | float | str | Fraction | Decimal
 """What a numeric parameter may be written as; a float is read as its shortest decimal."""
 
@@ -65,7 +50,7 @@ def precision(bits: int) -> Iterator[None]:
 
 
 def rational(
-    value: Any,
+    value: object,
     name: str = "value",
     *,
     minimum: Rational | None = None,
@@ -122,7 +107,7 @@ def _read(value: Any, name: str) -> Fraction:
         ) from None
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value for an error message: short, and without Python's refusal to print very long integers."""
     try:
         text = str(value)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from privpac.errors import ModelFileError
 
-__all__ = ["keep_once", "sync_directory", "write_durably", "write_whole"]
-
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 """What a file system without links says."""
 

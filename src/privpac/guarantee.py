@@ -33,20 +33,6 @@ from privpac.display import Shown
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
 from privpac.exact import Rational, as_arb, exp_ball, rational, shown, up
 
-__all__ = [
-    "EMPTY_ABOVE",
-    "Guarantee",
-    "Model",
-    "Neighbours",
-    "RED_FROM",
-    "Strength",
-    "Unit",
-    "certainty",
-    "learned",
-    "strength",
-]
-
-
 RED_FROM, EMPTY_ABOVE = 3, 10
 _LARGE_DELTA = Fraction(1, 100)
 
@@ -144,7 +130,7 @@ class Model(StrEnum):
 _E = TypeVar("_E", bound=StrEnum)
 
 
-def one_of(kind: type[_E], value: Any, name: str) -> _E:
+def one_of(kind: type[_E], value: object, name: str) -> _E:
     """The enum member, or its exact text."""
     if isinstance(value, kind):
         return value
@@ -161,6 +147,28 @@ def one_of(kind: type[_E], value: Any, name: str) -> _E:
 class Guarantee(Shown):
     """An (epsilon, delta) promise with its unit, neighbouring relation and model.
 
+    Parameters
+    ----------
+    epsilon, delta : number
+        The promise; a float means its shortest decimal.
+    unit : {"user", "item"}
+        Whose data are protected: people, or single records.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    model : {"central", "local", "shuffle"}
+        Who has to be trusted.
+    rho : number, optional
+        A zCDP parameter that is known to hold as well, where it says more.
+    derivation : tuple of str
+        How the promise was derived, a sentence for each step.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> g = Guarantee("0.5", unit="user", neighbours="add-remove")
     >>> str(g)
     '(0.5, 0)-DP per user, add-remove'
@@ -217,6 +225,7 @@ class Guarantee(Shown):
         return (self.unit, self.neighbours, self.model)
 
     def require_same_tags(self, other: Guarantee) -> None:
+        """``IncompatibleGuarantees`` unless both speak of the same unit, relation and model."""
         if not isinstance(other, Guarantee):
             raise TypeError(f"a guarantee is compared with another one, got {type(other).__name__}")
         if self.tags != other.tags:
@@ -292,8 +301,7 @@ class Guarantee(Shown):
         if self.neighbours is Neighbours.REPLACE and not exact:
             raise IncompatibleGuarantees(
                 "from item-level replace, every user must hold exactly max_records records (pad with a public null "
-                "record, then "
-                "pass exact=True); otherwise start from item-level add-remove"
+                "record, then pass exact=True); otherwise start from item-level add-remove"
             )
         return replace_unit(self.group(cap), Unit.USER)
 
@@ -415,6 +423,7 @@ class Guarantee(Shown):
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Guarantee:
+        """What :meth:`to_dict` wrote, checked."""
         if not isinstance(values, Mapping) or not {"epsilon", "delta", "unit", "neighbours", "model"} <= values.keys():
             raise ParameterError("a stored guarantee must be an object with epsilon, delta, unit, neighbours and model")
         return Guarantee(
@@ -444,7 +453,7 @@ def replace_unit(guarantee: Guarantee, unit: Unit) -> Guarantee:
     return replace(guarantee, unit=unit)
 
 
-def positive_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
+def positive_int(value: object, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
     """An integer parameter within its public range."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")

@@ -2,7 +2,7 @@
 
 A package's stub (``__init__.pyi``) holds nothing but ``from .module import Name as Name``: type checkers and editors
 read it as it is, and :func:`attach_stub` reads it once to know where each name lives.  Standard library only, because
-devices load ``privpac.device`` and ``privpac.protocols.client`` where nothing else is installed.
+devices load ``privpac.device`` where nothing else is installed.
 """
 
 import ast
@@ -10,8 +10,6 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-__all__ = ["EXTRAS", "LateModule", "WHEN_COMPILING", "attach_stub", "need"]
 
 #: What is to be called, once, when a loop has to be compiled: the command line says why it takes its time.
 WHEN_COMPILING: list[Callable[[], None]] = []

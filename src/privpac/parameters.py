@@ -35,41 +35,6 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 
-__all__ = [
-    "COUNT_LEVELS",
-    "DEFAULT_BETA",
-    "DEFAULT_LEVELS",
-    "MAX_EPSILON",
-    "QUANTILE_LEVELS",
-    "TREE_LEVELS",
-    "Composed",
-    "Parameter",
-    "bounds",
-    "columns_or_none",
-    "probability",
-    "probability_or_none",
-    "probability_or_zero",
-    "whole",
-    "whole_list",
-    "whole_or_none",
-    "named",
-    "declared",
-    "either",
-    "fraction",
-    "fraction_or_none",
-    "handicap",
-    "one_word_of",
-    "own_clip",
-    "part",
-    "privacy",
-    "privacy_or_none",
-    "privacy_or_zero",
-    "protected_unit",
-    "read_epsilon",
-    "relation",
-    "truth",
-]
-
 # Public constants and defaults, each once
 
 MAX_EPSILON = 200
@@ -87,7 +52,7 @@ COUNT_LEVELS = 1 << 20
 """Steps in which a person's share of a count is rounded down: histograms and vocabularies."""
 
 
-# The public constants of two voices (spec 16), once for the learner and for its certificates
+# The public constants of hybrid selection (spec 16), once for the learner and for its certificates
 
 _MOST = 1 << 60
 
@@ -101,14 +66,14 @@ def own_clip(m: int) -> int:
     return max(1, root_up(m), -(-m // 16))
 
 
-def handicap(theta: Fraction, bits: int, levels: int) -> tuple[int, int]:
-    """``K = floor(4 bits levels/theta)``, the most that luck is worth to the mean voice, and ``B = floor(bits
+def penalty(theta: Fraction, bits: int, levels: int) -> tuple[int, int]:
+    """``K = floor(4 bits levels/theta)``, the most that optimism is worth to the mean score, and ``B = floor(bits
     levels/theta)``, what it pays in any case.
 
     Scores are 64-bit integers, so both end at 2**60: at an epsilon of about 1e-13, where no rule is told from another.
     Any constants are private; the certificates speak of these.
 
-    >>> handicap(Fraction(1, 4), 1, 840)
+    >>> penalty(Fraction(1, 4), 1, 840)
     (13440, 3360)
     """
     votes = bits * levels / Fraction(theta)
@@ -118,7 +83,7 @@ def handicap(theta: Fraction, bits: int, levels: int) -> tuple[int, int]:
 # Reading
 
 
-def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fraction:
+def read_epsilon(value: object, name: str = "epsilon", *, zero: bool = False) -> Fraction:
     """A privacy parameter: positive (or zero where a law without data remains) and at most ``MAX_EPSILON``."""
     if zero:
         return rational(value, name, minimum=0, maximum=MAX_EPSILON)
@@ -184,6 +149,27 @@ def protected_unit(value: Unit | str) -> Unit:
 
 def relation(value: Neighbours | str) -> Neighbours:
     return one_of(Neighbours, value, "neighbours")
+
+
+def plain_text(value: object, name: str, longest: int) -> str:
+    """A text of one line, such as a label."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {type(value).__name__}")
+    if not 1 <= len(value) <= longest or not value.isprintable():
+        raise ParameterError(
+            f"{name} must be 1 to {longest} printable characters on one line, got {value[:20]!r} ({len(value)} "
+            "characters)"
+        )
+    return str.__str__(value)
+
+
+def seconds(value: object, name: str) -> float:
+    """A span of time, at most a day."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
+    if not math.isfinite(value) or not 0 <= value <= 86_400:
+        raise ParameterError(f"{name} must be between 0 and 86400 seconds, got {value}")
+    return float(value)
 
 
 def columns_or_none(features: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -294,10 +280,10 @@ class Composed:
 # Validators: attrs tells them the field
 
 
-Validator = Callable[[Any, Any, Any], None]
+Validator = Callable[[object, Any, object], None]
 
 
-def truth(_: Any, attribute: Any, value: Any) -> None:
+def truth(_: object, attribute: Attribute[Any], value: object) -> None:
     """Yes or no, and nothing that merely counts as one of them."""
     if not isinstance(value, bool):
         raise TypeError(f"{attribute.alias} must be True or False, got {type(value).__name__}")
@@ -306,7 +292,7 @@ def truth(_: Any, attribute: Any, value: Any) -> None:
 def either(one: str, other: str) -> Validator:
     """One of two words."""
 
-    def check(_: Any, attribute: Any, value: Any) -> None:
+    def check(_: object, attribute: Attribute[Any], value: object) -> None:
         if value not in (one, other):
             raise ParameterError(f"{attribute.alias} must be {one!r} or {other!r}, got {value!r}")
 
@@ -317,7 +303,7 @@ def one_word_of(words: Iterable[str]) -> Validator:
     """One of a few words."""
     listed = tuple(words)
 
-    def check(_: Any, attribute: Any, value: Any) -> None:
+    def check(_: object, attribute: Attribute[Any], value: object) -> None:
         if value not in listed:
             raise ParameterError(f"{attribute.alias} must be one of {', '.join(listed)}, got {value!r}")
 

@@ -3,7 +3,7 @@
 ``Released`` carries the rule, its guarantee, the public parameters, the outcome and the warnings, and nothing else
 that depends on the data.  Three outcomes are possible and all of them are outputs covered by the guarantee:
 ``"released"``; ``"default"``, a public default stands in for "no answer"; ``"none"``, no answer and no default, when
-the hypothesis is the ``NoRelease`` singleton.
+the value is the ``NoRelease`` singleton.
 
 Files are versioned JSON, never pickle: rationals are text ``"p/q"``, and a rule names its *kind*, which is looked up
 only among classes that registered themselves here.  A file can therefore choose a class but never name code.
@@ -29,20 +29,6 @@ from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, Para
 from privpac.files import write_durably
 from privpac.guarantee import Guarantee, Neighbours
 
-__all__ = [
-    "NoRelease",
-    "Outcome",
-    "Released",
-    "no_constant",
-    "read_guarantee",
-    "register",
-    "rule_from_dict",
-    "rule_to_dict",
-    "unique",
-    "well_named",
-]
-
-
 # Parts of a result's file that are read before anything is made of them.
 #
 # A file may hold anything.  What is read here is refused if it is not what a result would have written: a field twice,
@@ -52,7 +38,7 @@ __all__ = [
 _NAME, _NAMES = ("family", "feature", "label", "name"), ("features", "names")
 
 
-def well_named(values: Any, name: str = "") -> bool:
+def well_named(values: object, name: str = "") -> bool:
     """Whether all that is called a name is text (or not there).
 
     >>> well_named({"feature": "x", "columns": [{"name": 3}]})
@@ -67,7 +53,7 @@ def well_named(values: Any, name: str = "") -> bool:
     return name not in _NAMES
 
 
-def read_guarantee(values: Any) -> Guarantee | None:
+def read_guarantee(values: object) -> Guarantee | None:
     if values is None:
         return None
     numbers = {"epsilon", "delta", "rho"}
@@ -83,7 +69,7 @@ def read_guarantee(values: Any) -> Guarantee | None:
     return Guarantee.from_dict(values)
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     out = dict(pairs)
     if len(out) != len(pairs):
         raise ModelFileError("the file names a field twice")
@@ -98,7 +84,7 @@ Outcome = Literal["released", "default", "none"]
 
 INSECURE = "INSECURE RANDOMNESS: no guarantee"
 _FORMAT, _VERSION = "privpac.result", 1
-_FIELDS = {"format", "version", "learner", "outcome", "hypothesis", "guarantee", "parameters", "warnings", "insecure"}
+_FIELDS = {"format", "version", "learner", "outcome", "value", "guarantee", "parameters", "warnings", "insecure"}
 _MAX_FILE = 1 << 26
 _MAX_DEPTH = 32
 _MAX_BITS = 13_000  # below the interpreter's limit of 4300 digits for turning integers into text
@@ -228,13 +214,13 @@ def _freeze(value: Any, where: str, depth: int = 0) -> Any:
     raise TypeError(f"{where} must be plain (numbers, text, rationals, lists, mappings), got {type(value).__name__}")
 
 
-def _thaw(value: Any) -> Any:
+def _thaw(value: object) -> Any:
     if isinstance(value, Mapping):
         return {name: _thaw(item) for name, item in value.items()}
     return [_thaw(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: object) -> object:
     """Frozen to JSON; text that looks like a rational is marked, so that reading back gives the same types."""
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
@@ -266,6 +252,8 @@ class Released(Shown):
 
     ``parameters`` holds public numbers and values that the guarantee covers; ``learner`` names the method.
 
+    Examples
+    --------
     >>> g = Guarantee(1, unit="user", neighbours="add-remove")
     >>> print(Released(17, g, {"levels": 16}, learner="RegretSelection"))
     17
@@ -273,7 +261,7 @@ class Released(Shown):
     in words: someone who thought 1 in 2 may end up at most at about 73 in 100
     """
 
-    hypothesis: Any
+    value: Any
     guarantee: Guarantee | None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     outcome: Outcome = "released"
@@ -292,8 +280,8 @@ class Released(Shown):
             raise ParameterError("a result of insecure randomness has no guarantee; pass guarantee=None")
         if not isinstance(self.outcome, str) or self.outcome not in get_args(Outcome):
             raise ParameterError(f"outcome must be 'released', 'default' or 'none', got {str(self.outcome)[:40]!r}")
-        if (self.outcome == "none") != (self.hypothesis is NoRelease):
-            raise ParameterError("outcome 'none' goes with the hypothesis NoRelease, and only with it")
+        if (self.outcome == "none") != (self.value is NoRelease):
+            raise ParameterError("outcome 'none' goes with the value NoRelease, and only with it")
         if isinstance(self.warnings, str) or not all(isinstance(line, str) for line in self.warnings):
             raise TypeError("warnings must be a tuple of texts")
         if not isinstance(self.parameters, Mapping):
@@ -312,10 +300,10 @@ class Released(Shown):
     def __hash__(self) -> int:
         return hash((self.guarantee, self.outcome, self.warnings, self.insecure, self.learner))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Copies for estimators and worker processes; files are JSON.
         plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner, dict(self.findings))
-        return (Released, (self.hypothesis, self.guarantee, *plain))
+        return (Released, (self.value, self.guarantee, *plain))
 
     def predict(self, X: Any) -> Any:
         """The rule's predictions; ``NoReleaseError`` if there is no rule."""
@@ -323,11 +311,9 @@ class Released(Shown):
             raise NoReleaseError(
                 "nothing was released, so nothing can be predicted; declare a fallback, or use more users or budget"
             )
-        if not hasattr(self.hypothesis, "predict"):
-            raise TypeError(
-                f"this result is a value ({type(self.hypothesis).__name__}), not a rule: it does not predict"
-            )
-        return self.hypothesis.predict(X)
+        if not hasattr(self.value, "predict"):
+            raise TypeError(f"this result is a value ({type(self.value).__name__}), not a rule: it does not predict")
+        return self.value.predict(X)
 
     @property
     def evaluation(self) -> Any:
@@ -338,6 +324,13 @@ class Released(Shown):
     def certificate(self) -> Any:
         """How far from the best rule of its kind it can be, if that was measured in the same release."""
         return self.findings.get("certificate")
+
+    @property
+    def rule(self) -> Any:
+        """The released rule; an ``AttributeError`` where the value is none: a histogram, a mean, an evaluation."""
+        if self and not hasattr(self.value, "predict"):
+            raise AttributeError(f"this result is no rule but a {type(self.value).__name__}: see .value")
+        return self.value
 
     # Words
 
@@ -360,16 +353,16 @@ class Released(Shown):
         words = [] if self.guarantee is None else [f"in words: {self.guarantee.odds}"]
         found = [str(value) for value in self.findings.values()]
         notices = [f"warning: {line}" for line in self.warnings]
-        return "\n".join([str(self.hypothesis), *found, " · ".join(notes), *words, *notices])
+        return "\n".join([str(self.value), *found, " · ".join(notes), *words, *notices])
 
     def __repr__(self) -> str:
-        return f"<Released ({self.outcome}): " + " · ".join([str(self.hypothesis), *self._promise()]) + ">"
+        return f"<Released ({self.outcome}): " + " · ".join([str(self.value), *self._promise()]) + ">"
 
     # Pages and pictures
 
     def plot(self) -> Picture:
         """A picture of the released rule, distribution or evaluation, to show or to ``save``."""
-        picture: Picture = front("drawn").plot(self.hypothesis)
+        picture: Picture = front("rule").plot(self.value)
         return picture
 
     def report(self, path: str | os.PathLike[str]) -> Path:
@@ -385,21 +378,21 @@ class Released(Shown):
         Path
             The file that was written.
         """
-        written: Path = front("doors").write_released(self, path)
+        written: Path = front("rule").write_released(self, path)
         return written
 
     # Storage
 
     def to_json(self) -> str:
         """Versioned JSON; the inverse of :meth:`from_json`."""
-        rule = None if self.hypothesis is NoRelease else _encode(_freeze(rule_to_dict(self.hypothesis), "the rule"))
-        body: dict[str, Any] = {
+        rule = None if self.value is NoRelease else _encode(_freeze(rule_to_dict(self.value), "the rule"))
+        body: dict[str, object] = {
             "format": _FORMAT,
             "version": _VERSION,
             "learner": self.learner,
             "outcome": self.outcome,
         }
-        body |= {"hypothesis": rule, "guarantee": None if self.guarantee is None else self.guarantee.to_dict()}
+        body |= {"value": rule, "guarantee": None if self.guarantee is None else self.guarantee.to_dict()}
         body |= {"parameters": _encode(self.parameters), "warnings": list(self.warnings), "insecure": self.insecure}
         if self.findings:
             found = {name: rule_to_dict(value) for name, value in self.findings.items()}
@@ -448,6 +441,11 @@ def _read(body: Any) -> Released:
             f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads version {_VERSION}; update "
             "privpac"
         )
+    if "hypothesis" in body and "value" not in body:
+        raise ModelFileError(
+            "this file was written by an earlier privpac, which called the released value 'hypothesis'; such files are "
+            "not read: release again, or open it with the version that wrote it"
+        )
     found = body.get("findings", {})
     if not isinstance(found, dict):
         raise ModelFileError("the field 'findings' must map names to what was measured")
@@ -457,12 +455,10 @@ def _read(body: Any) -> Released:
         raise ModelFileError(f"missing or unknown fields: {strange}")
     if not isinstance(body["warnings"], list):
         raise ModelFileError("the field 'warnings' must be a list of texts")
-    if body["outcome"] == "none" and body["hypothesis"] is not None:
+    if body["outcome"] == "none" and body["value"] is not None:
         raise ModelFileError("outcome 'none' cannot come with a rule")
     rule = (
-        NoRelease
-        if body["outcome"] == "none"
-        else rule_from_dict(_thaw(_freeze(_decode(body["hypothesis"]), "the rule")))
+        NoRelease if body["outcome"] == "none" else rule_from_dict(_thaw(_freeze(_decode(body["value"]), "the rule")))
     )
     return Released(
         rule,
@@ -476,6 +472,6 @@ def _read(body: Any) -> Released:
     )
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     text = str(_thaw(value)) if isinstance(value, (tuple, Mapping)) else str(value)
     return text if len(text) <= 60 else text[:57] + "…"

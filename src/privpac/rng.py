@@ -17,14 +17,12 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.errors import EntropyError, ParameterError
-
-__all__ = ["PublicCoins", "Rng", "SystemRng", "derive", "secret_rng", "word_indexed"]
 
 # Set only by privpac.testing.insecure_randomness(); a ContextVar, so it does not leak into other threads.
 _insecure: ContextVar[bool] = ContextVar("privpac_insecure_randomness", default=False)
@@ -147,7 +145,7 @@ class _ForkGuard:
 _system: SystemRng | None = None
 
 
-def secret_rng(rng: Any = None) -> Rng:
+def secret_rng(rng: object = None) -> Rng:
     """The generator to draw secret coins from: the system's unless a ``Rng`` is passed.
 
     Seeds, numpy generators and ``random.Random`` are refused: a guessable generator voids the guarantee.

@@ -17,9 +17,7 @@ from typing import Any
 
 from privpac.errors import ParameterError
 from privpac.exact import rational
-from privpac.guarantee import Neighbours, one_of
-
-__all__ = ["LIMIT", "SLACK", "Certificate"]
+from privpac.parameters import relation as relation
 
 SLACK = 1e-11
 """Relative outward rounding of a per-user factor or of the two sides of a condition."""
@@ -109,7 +107,7 @@ def best(certificates: list[Certificate]) -> Certificate:
 # Reading parameters
 
 
-def open_unit(value: Any, name: str) -> float:
+def open_unit(value: object, name: str) -> float:
     """A number strictly between 0 and 1."""
     number = _finite(rational(value, name, above=0, below=1), name)
     if number >= 1:
@@ -117,12 +115,12 @@ def open_unit(value: Any, name: str) -> float:
     return number
 
 
-def positive(value: Any, name: str) -> float:
+def positive(value: object, name: str) -> float:
     """A number above 0 that a float can hold."""
     return _finite(rational(value, name, above=0), name)
 
 
-def log_size_of(value: Any, name: str = "log_size") -> float:
+def log_size_of(value: object, name: str = "log_size") -> float:
     """The natural logarithm of the number of rules."""
     return _finite(rational(value, name, minimum=0), name)
 
@@ -135,10 +133,6 @@ def _finite(value: Fraction, name: str) -> float:
     if not 0 <= number < 1e100 or (value > 0 and number < 1e-100):
         raise ParameterError(f"{name} must lie between 1e-100 and 1e100; use a value of practical size")
     return number
-
-
-def relation(value: Any) -> Neighbours:
-    return one_of(Neighbours, value, "neighbours")
 
 
 # Rounding and searching

@@ -10,30 +10,6 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "bdtr",
-    "bdtrc",
-    "betainc",
-    "betaincc",
-    "betainccinv",
-    "betaincinv",
-    "binom",
-    "digamma",
-    "entr",
-    "erfinv",
-    "gammaln",
-    "log1p_exp",
-    "log_expm1",
-    "log_ndtr",
-    "log_of",
-    "logsumexp",
-    "nbinom",
-    "ndtr",
-    "ndtri",
-    "xlog1py",
-    "xlogy",
-]
-
 
 def log_of(base: Fraction) -> float:
     """``ln(base)``, also for bases close to 1 and beyond the range of doubles."""

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from privpac.errors import EntropyError, InsecureRandomnessError, ParameterError
 from privpac.rng import Rng, _insecure
 
-__all__ = ["SeededRng", "WordRng", "insecure_randomness"]
-
 
 @contextmanager
 def insecure_randomness() -> Iterator[None]:

@@ -28,7 +28,7 @@ from privpac.bounds import (
     robust_gap,
 )
 from privpac.errors import ParameterError, TooLargeError
-from privpac.evaluation.best_error_bounds import estimate_plan
+from privpac.evaluation.best_error import estimate_plan
 
 CUTS = math.log(2**64 + 1)
 BASE: dict[str, Any] = {"alpha": 0.1, "beta": 0.05, "epsilon": 1, "neighbours": "replace"}

@@ -101,6 +101,7 @@ def promised(epsilon: Any = 2, neighbours: str = "add-remove", n: int | None = N
     return certify_reduction(alpha=alpha, beta="0.05", epsilon=epsilon, n_users=n, objective=made, **told)
 
 
+@pytest.mark.slow
 def test_leaving_the_class_is_certified_and_costs_a_factor() -> None:
     found = promised()
     assert found.n_users is not None

@@ -28,7 +28,7 @@ from privpac.bounds import (
     lower_two_points,
 )
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.lower_bounds import log_least_wrong
+from privpac.lower_bounds import log_least_wrong
 
 
 @given(st.integers(0, 60), st.floats(0.01, 0.99), st.floats(0.01, 4), st.floats(0.05, 0.95))

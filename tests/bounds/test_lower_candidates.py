@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import linprog
 
 import privpac.bounds
-import privpac.planning.lower_bounds as module
+import privpac.lower_bounds as module
 from privpac.errors import ParameterError
-from privpac.planning.lower_bounds import gilbert_varshamov, lower_selection
+from privpac.lower_bounds import gilbert_varshamov, lower_selection
 
 
 def best_success(laws: list[list[float]], n: int, epsilon: float) -> float:

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from privpac.bounds import lower_covariance, lower_product
 from privpac.errors import ParameterError
-from privpac.planning.lower_bounds import _covariance_tasks, _product_tasks, _some_codes, column_distance, larger
+from privpac.lower_bounds import _covariance_tasks, _product_tasks, _some_codes, column_distance, larger
 from privpac.sample_size import Certificate
 
 HARD: dict[str, Any] = {"alpha": "0.1", "epsilon": 1, "records_per_user": 4, "success": "0.95"}

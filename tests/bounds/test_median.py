@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privpac.distributions.quantiles.ranks import (
+from privpac.errors import ParameterError
+from privpac.mechanisms.choosing import ChoosingMechanism
+from privpac.mechanisms.interior_point import Level, plan_interior_point
+from privpac.mechanisms.rank import RankMechanism
+from privpac.papers.vc_dimension_one.interior_sample_size import (
     certify_rank,
     choosing_votes,
     interior_point_closed_form,
@@ -20,10 +24,6 @@ from privpac.distributions.quantiles.ranks import (
     reductions_to_constant,
     walk_failure,
 )
-from privpac.errors import ParameterError
-from privpac.mechanisms.choosing import ChoosingMechanism
-from privpac.mechanisms.interior_point import Level, plan_interior_point
-from privpac.mechanisms.rank import RankMechanism
 
 
 def test_log_star_counts_logarithms() -> None:

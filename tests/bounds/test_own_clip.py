@@ -19,7 +19,7 @@ from privpac.data import Integers
 from privpac.planning.query import least_alpha
 from privpac.planning.rules import rule_target
 from privpac.rules import Thresholds
-from privpac.rules.statistics import ClipRule
+from privpac.rules.profile import ClipRule
 
 COMMON = {"theta": 1, "alpha": 0.02, "beta": 0.1, "levels": 840}
 
@@ -105,7 +105,7 @@ def test_plans_certify_no_number_beyond_which_the_clip_fails(
     cuts: int, epsilon: object, m: int, neighbours: str, failing: int, most: int
 ) -> None:
     target = rule_target(Thresholds(Integers(0, cuts - 1)), epsilon, "0.05", "0.05", neighbours, "0.1")  # type: ignore[arg-type]
-    found = target.regret_noise(m)
+    found = target.method("regret selection, bounded noise").certify(m)
     assert failing < (found.n_users or 0) < most
     assert found.parameters == {"max_records": m, "public_n_users": found.n_users}
 

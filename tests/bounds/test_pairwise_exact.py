@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from privpac.bounds import (
     Certificate,
-    certify_pairwise,
-    certify_scheffe,
     clipped_mean,
     lower_agnostic_vc,
     plan_pairwise,
@@ -35,7 +33,7 @@ def plan(**changes: Any) -> Certificate:
 
 
 def certify(**changes: Any) -> Certificate:
-    return certify_scheffe(**(BASE | {"probabilities": PAIRS, "tau": 3} | changes))
+    return plan_scheffe(**(BASE | {"probabilities": PAIRS, "tau": 3} | changes))
 
 
 def literal_mean(m: int, p: Fraction, rate: Fraction, tau: Fraction) -> Fraction:
@@ -68,7 +66,7 @@ def test_the_margin_is_the_least_over_all_populations(
     inside = [Fraction(k, 20) for k in range(21)]
     bad = [literal_mean(m, p, r, tau) for p in pairs for r in inside if p - r >= a1]
     good = [literal_mean(m, p, r, tau) for p in pairs for r in inside if p - r <= a0]
-    found = certify_scheffe(
+    found = plan_scheffe(
         **(BASE | {"records_per_user": m, "alpha0": a0, "alpha1": a1, "probabilities": pairs, "tau": tau})
     )
     # TENTHS includes thirds, sevenths and so on, where the grid misses the population that attains the bound.
@@ -116,7 +114,7 @@ def test_knowing_the_candidates_never_costs_users() -> None:
         assert known <= usual
         for k in range(1, 4 * m, max(1, m // 2)):
             tau = Fraction(k, 4)
-            bounded = certify_pairwise(**(BASE | shared), width=1, tau=tau).n_users
+            bounded = plan_pairwise(**(BASE | shared), width=1, tau=tau).n_users
             exact = certify(probabilities=every, tau=tau, **shared).n_users
             assert bounded is None or (exact is not None and exact <= bounded)
     assert (
@@ -129,11 +127,11 @@ def test_knowing_the_candidates_never_costs_users() -> None:
 def test_a_clip_below_the_mean_keeps_only_itself(width: int) -> None:
     """A user with a comparison of 0.2 m is cut to tau there, so a clip far below cannot separate by more than tau."""
     shared = BASE | {"records_per_user": 1024, "log_size": math.log(100)}
-    assert not certify_pairwise(**shared, width=width, tau=1).certified
+    assert not plan_pairwise(**shared, width=width, tau=1).certified
     found = plan_pairwise(**shared, width=width)
     assert found["tau"] > 0.1 * 1024
     assert found.n_users is not None
-    # Even separated without luck, ln(100) and ln(20) must be paid at epsilon / 2 per user.
+    # Even separated without optimism, ln(100) and ln(20) must be paid at epsilon / 2 per user.
     assert found.n_users >= 2 * math.log(100)
     for m in (256, 1024, 4096):
         upper = plan_pairwise(**(shared | {"records_per_user": m, "log_size": 12 * math.log(2)})).n_users

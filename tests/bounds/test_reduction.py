@@ -288,6 +288,7 @@ def test_excess_falls_with_users_and_names_its_terms() -> None:
     assert rounded.total == pytest.approx(plain.total + 1 / 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("relation", "levels"), [("add-remove", None), ("add-remove", 840), ("replace", 840)])
 def test_certified_users_never_rise_with_any_part_of_the_goal(relation: str, levels: int | None) -> None:
     goal: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "epsilon": 1, "inner_epsilons": ("1/4", 2)}

@@ -26,7 +26,7 @@ from privpac.bounds import (
     regret_split,
 )
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.methods.regret_noise import cells
+from privpac.methods.regret import cells
 
 LOG_SIZE = math.log(1025)
 

@@ -1,5 +1,5 @@
-"""Coin luck: the domination against enumeration, the bias against the true minimiser, and the certificates against the
-exact law."""
+"""Coin optimism: the domination against enumeration, the bias against the true minimiser, and the certificates against
+the exact law."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_own_luck_and_overshoot_are_dominated_for_every_law(masses: list[int], m
     best = int(np.argmin(errors))
     cells = room._cells(m)
     for t in range(m + 1):
-        assert chance @ np.minimum(regret[:, best], t) <= room._own_luck(m)[t] + 1e-9
+        assert chance @ np.minimum(regret[:, best], t) <= room._own_optimism(m)[t] + 1e-9
         for h, excess in enumerate(errors - errors.min()):
             row = min(int(np.searchsorted(cells.high, excess - 1e-12)), len(cells.high) - 1)
             assert chance @ np.maximum(regret[:, h] - t, 0) <= cells.over[row, t] + 1e-9
@@ -93,10 +93,10 @@ def test_coin_labels_attain_the_own_luck() -> None:
         paths = np.cumsum(np.array(list(product((-1, 1), repeat=m))), axis=1)
         tops = np.maximum(paths.max(axis=1), 0)
         for t in range(m + 1):
-            assert np.minimum(tops, t).mean() <= room._own_luck(m)[t] + 1e-9
+            assert np.minimum(tops, t).mean() <= room._own_optimism(m)[t] + 1e-9
             assert np.mean(tops >= t) == pytest.approx(room._record_law(m, m)[t])
         # Two walks of k and m - k steps have the same mean maximum as one of m: nothing is lost at t = m.
-        assert tops.mean() == pytest.approx(room._own_luck(m)[m], abs=1e-9)
+        assert tops.mean() == pytest.approx(room._own_optimism(m)[m], abs=1e-9)
 
 
 # Values and relations
@@ -110,6 +110,7 @@ def test_square_root_clip_is_certified_where_the_plain_certificate_refuses() -> 
     assert not coin(256, 16, alpha=float(charged(256, 16)["bias"]) * 0.99).certified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [64, 256, 1024])
 def test_never_worse_than_the_plain_certificate_by_more_than_the_cells(m: int) -> None:
     for c in (2, 2.5, 3, 4, 6):

@@ -11,7 +11,6 @@ import pytest
 
 from privpac.bounds import (
     Certificate,
-    certify_pairwise,
     certify_realizable,
     lower_agnostic_vc,
     lower_discrete,
@@ -55,7 +54,7 @@ def test_the_plan_is_the_best_single_certificate() -> None:
         assert plan.n_users == min(c.n_users for c in single if c.n_users is not None)
         compare = pairwise(records_per_user=m, neighbours=neighbours)
         clips = [
-            certify_pairwise(**(BASE | {"alpha1": 0.1, "neighbours": neighbours, "records_per_user": m}), tau=t)
+            plan_pairwise(**(BASE | {"alpha1": 0.1, "neighbours": neighbours, "records_per_user": m}), tau=t)
             for t in range(1, m + 1)
         ]
         assert compare.n_users == min(c.n_users for c in clips if c.n_users is not None)
@@ -115,8 +114,8 @@ def test_quarter_steps_and_unclipped_users() -> None:
     assert fine.n_users is not None
     assert coarse.n_users is not None
     assert fine.n_users <= coarse.n_users
-    assert certify_pairwise(**(BASE | {"alpha1": 0.1}), tau=16).certified
-    assert not certify_pairwise(**(BASE | {"alpha1": 0.1}), tau=1).certified
+    assert plan_pairwise(**(BASE | {"alpha1": 0.1}), tau=16).certified
+    assert not plan_pairwise(**(BASE | {"alpha1": 0.1}), tau=1).certified
 
 
 def test_lower_bounds_never_exceed_certificates() -> None:
@@ -185,7 +184,7 @@ def test_gaussian_lower_bound_falls_with_records_and_grows_with_dimension() -> N
         (lambda: pairwise(clip_step=0), ParameterError),
         (lambda: pairwise(clip_step=1000), ParameterError),
         (lambda: pairwise(records_per_user=1 << 30), TooLargeError),
-        (lambda: certify_pairwise(**BASE, alpha1=0.1, tau=0), ParameterError),
+        (lambda: plan_pairwise(**BASE, alpha1=0.1, tau=0), ParameterError),
     ],
 )
 def test_bad_parameters(call: Any, error: type[Exception]) -> None:

@@ -130,6 +130,7 @@ def failure(law: Any, excess: np.ndarray[tuple[int], np.dtype[np.float64]], alph
     return float(weights[excess >= alpha].sum() / weights.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "epsilon", "alpha"), [(0.0, 1, 0.1), (0.1, 1, 0.2), (0.3, 1, 0.2), (0.1, "1/2", 0.25)]
 )

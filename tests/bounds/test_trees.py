@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from privpac.distributions.quantiles.ranks import choosing_votes
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.methods.hierarchy.tree_sample_size import (
     TreeBudget,
@@ -25,6 +24,7 @@ from privpac.methods.hierarchy.tree_sample_size import (
     tree_failure,
 )
 from privpac.methods.realizable import certify_realizable
+from privpac.papers.vc_dimension_one.interior_sample_size import choosing_votes
 
 OPEN: dict[str, Any] = {"height": 8, "width": None, "epsilon": 1, "delta": "1e-6", "alpha": "0.1", "beta": "0.05"}
 

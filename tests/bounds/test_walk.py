@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.methods.regret_noise import walks
+from privpac.methods.regret import walks
 
 shares = st.fractions(min_value=0, max_value=1, max_denominator=50)
 

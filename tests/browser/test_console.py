@@ -25,8 +25,8 @@ import pytest
 from privpac.data import Categories, Floats, Integers, UserData
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
+from privpac.methods.prediction.service_plan import plan_service
 from privpac.methods.prediction.voters import VotePredictor
-from privpac.planning.services import plan_service
 from privpac.rules import Stumps
 from privpac.serve.app import create_app
 from privpac.serve.keys import KeyStore, Role

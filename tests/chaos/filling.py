@@ -70,9 +70,9 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
     import runs
     from service_site import SECRET, learned
 
-    from privpac.protocols.client import Client, bundle
+    from privpac.device.client import Client, bundle
+    from privpac.device.store import Device
     from privpac.protocols.collect import Collector
-    from privpac.protocols.device import Device
     from privpac.protocols.files import once
     from privpac.report.pages import write_page
     from privpac.result import Released

@@ -27,11 +27,11 @@ from killing import ONE, user  # noqa: E402
 from service_site import SECRET, learned  # noqa: E402
 
 import privpac as pp  # noqa: E402
+from privpac.device.client import Client, bundle  # noqa: E402
 from privpac.errors import PrivpacError  # noqa: E402
 from privpac.ledger import BudgetLedger  # noqa: E402
 from privpac.protocols import Manifest  # noqa: E402
 from privpac.protocols.analyzer import analyze_local, analyze_shuffled  # noqa: E402
-from privpac.protocols.client import Client, bundle  # noqa: E402
 from privpac.protocols.files import read_folder, read_shuffled, write_shuffled  # noqa: E402
 from privpac.serve.keys import KeyStore  # noqa: E402
 from privpac.serve.session_file import load_session, save_session  # noqa: E402

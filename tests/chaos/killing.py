@@ -488,7 +488,8 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
     are whole."""
     import runs
 
-    from privpac.protocols.client import main, unbundle
+    from privpac.device.client import main
+    from privpac.device.wire import unbundle
     from privpac.protocols.collect import Collector
     from privpac.protocols.files import once
 

@@ -166,7 +166,7 @@ def results(folder: Path, seed: int, tries: int) -> Counts:
         counts.tries += 1
         with counts.no_crash(f"rule {n}"):
             (os.link, os.symlink, shutil.copy)[chance.randrange(3)](path, other)
-            counts.check(Released.load(other).hypothesis in (1, 2), "torn", f"rule {n}")
+            counts.check(Released.load(other).value in (1, 2), "torn", f"rule {n}")
     counts.check(waited(pid) == 0, "crashes", "the writer")
     return counts
 
@@ -175,7 +175,7 @@ def stores(folder: Path, seed: int, tries: int) -> Counts:
     """Clients that race for one store, under its own name and a link, all send the same bytes; so do releases."""
     import runs
 
-    from privpac.protocols.client import Client, bundle
+    from privpac.device.client import Client, bundle
     from privpac.protocols.files import once
 
     counts = Counts()

@@ -50,8 +50,8 @@ def changed(manifest: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict
 
 
 def judged(texts: list[str]) -> list[dict[str, Any]]:
+    from privpac.device.manifest import Manifest
     from privpac.errors import ManifestError
-    from privpac.protocols.manifest import Manifest
 
     out = []
     for text in texts:

@@ -15,7 +15,7 @@ import pytest
 
 import privpac as pp
 from privpac.errors import SchemaError
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hybrid import HybridSelection
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -69,7 +69,7 @@ _NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 ARRAYS = arrays()
 
 
-def said(make: Callable[[], Any], learner: TwoVoices | None) -> str:
+def said(make: Callable[[], Any], learner: HybridSelection | None) -> str:
     """The law over some rules, or the schema error; anything else is raised."""
     try:
         people = make()
@@ -97,7 +97,7 @@ def test_memory_file_and_stream_agree(kind: str, tmp_path: Path) -> None:
             "stream": partial(pp.scan, path, chunk_rows=1, progress=False),
             "held": partial(pp.scan, path, progress=False),
         }
-        learner = None if features["x"] is None else TwoVoices(pp.Thresholds(feature="x"), epsilon=1)
+        learner = None if features["x"] is None else HybridSelection(pp.Thresholds(feature="x"), epsilon=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answers = {name: said(partial(route, **given), learner) for name, route in routes.items()}

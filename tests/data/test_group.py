@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import privpac as pp
 from privpac.data import grouping as grouping
 from privpac.data.grouping import Grouping, ascends, group, ranked
-from privpac.rules.statistics import Mean
+from privpac.rules.profile import Mean
 
 quick = settings(deadline=None, max_examples=60)
 

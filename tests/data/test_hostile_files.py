@@ -170,12 +170,13 @@ def test_arrays_with_impossible_indices_or_texts_are_refused() -> None:
 
 
 def test_columns_of_different_lengths_reach_no_loop() -> None:
-    from privpac.data.build import assemble, declare
+    from privpac.data.build import assemble
+    from privpac.data.spec import TableSpec
 
     with pytest.raises(SchemaError, match="different lengths"):
         assemble(
             {"u": pl.Series([1, 2, 3]), "x": pl.Series([1, 2])},
-            declare("u", {"x": Integers(0, 9)}, None, "raise", None),
+            TableSpec("u", {"x": Integers(0, 9)}),
         )
 
 

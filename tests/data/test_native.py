@@ -119,7 +119,7 @@ def built(package: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def call(entries: dict[str, native.CompiledLoop], *arguments: Any) -> Any:
-    return entries[",".join(map(native.kind_of, arguments))](arguments)
+    return entries[",".join(map(native.argument_kind, arguments))](arguments)
 
 
 @pytest.mark.slow
@@ -160,10 +160,10 @@ def test_a_part_of_an_argument_keeps_it_alive(built: Any) -> None:
 def test_any_layout_is_read_right_and_read_only_arrays_are_taken(built: Any) -> None:
     values = np.arange(100)
     values.flags.writeable = False
-    assert native.kind_of(values[::7]) == "i8[1A]"
+    assert native.argument_kind(values[::7]) == "i8[1A]"
     assert call(built("every_other"), values[::7]) == values[::7].sum()
     assert call(built("every_other"), values) == values.sum()
-    assert native.kind_of(values.astype(">i8")) not in built("every_other")
+    assert native.argument_kind(values.astype(">i8")) not in built("every_other")
 
 
 @pytest.mark.slow

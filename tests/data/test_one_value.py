@@ -30,7 +30,7 @@ from privpac.data.ids import as_ids
 from privpac.data.objects import OBJECTS, _each, objects
 from privpac.data.schema import Verdict
 from privpac.errors import ParameterError, SchemaError
-from privpac.evaluation.predictors import bind_predictor
+from privpac.evaluation.evaluator import bind_predictor
 
 quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 

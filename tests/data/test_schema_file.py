@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.data.declare import domain_text, parse_domain
-from privpac.data.schema_file import LARGEST, domain_value, parse_schema
+from privpac.data.domains import domain_text, parse_domain
+from privpac.data.schema_file import LARGEST, parse_schema
 from privpac.data.suggest import _ENTRIES as ENTRIES
 from privpac.data.suggest import chosen, column_types, known_domain
 from privpac.errors import ParameterError, SchemaError
@@ -95,7 +95,7 @@ def test_the_command_line_has_the_same_grammar(domain: Any) -> None:
         str(v) for v in getattr(domain, "values", ())
     ]
     assert isinstance(domain, pp.Categories) or parse_domain(said) == domain
-    value = domain_value(domain)
+    value = domain.to_schema()
     assert (pp.Categories(value) if isinstance(value, list) else parse_domain(value)) == domain
 
 
@@ -338,7 +338,7 @@ def test_streams_know_positive_labels(policy: str, tmp_path: Path) -> None:
         for read in (pp.UserData.read, lambda *a, **k: pp.scan(*a, progress=False, **k)):
             try:
                 released = pp.learn(read(tmp_path / f"{name}.parquet", **told), pp.Points(), epsilon=50)
-                said.append(released.hypothesis.label)
+                said.append(released.value.label)
             except SchemaError as error:
                 said.append(str(error))
         assert said[0] == said[1]

@@ -17,7 +17,7 @@ import pytest
 import privpac as pp
 from privpac.data.engines.files import _Digest
 from privpac.errors import EngineError
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hybrid import HybridSelection
 
 ROWS = 400
 DECLARED: dict[str, Any] = {"user": "who", "label": "y", "features": {"x": pp.Integers(0, 9)}}
@@ -78,7 +78,7 @@ def test_a_changed_file_is_refused_although_size_and_time_are_the_same(
     scanned: tuple[Any, Path], change: Callable[[Path], None]
 ) -> None:
     people, path = scanned
-    learner = TwoVoices(pp.Thresholds(feature="x"), epsilon=1, unit=people.unit)
+    learner = HybridSelection(pp.Thresholds(feature="x"), epsilon=1, unit=people.unit)
     learner.learn(people)
     assert overwritten(path, change)
     for _ in range(2):
@@ -92,10 +92,10 @@ def test_a_spend_before_the_change_was_seen_stays_in_the_ledger(scanned: tuple[A
     released."""
     people, path = scanned
     assert overwritten(path, swap)
-    budget = TwoVoices(pp.Thresholds(feature="x"), epsilon=3, unit=people.unit).guarantee
+    budget = HybridSelection(pp.Thresholds(feature="x"), epsilon=3, unit=people.unit).guarantee
     ledger = pp.BudgetLedger.create(tmp_path / "budget.ledger", budget, dataset="made up")
     with pytest.raises(EngineError) as told:
-        TwoVoices(pp.Thresholds(feature="x"), epsilon=1, unit=people.unit).learn(people, ledger=ledger)
+        HybridSelection(pp.Thresholds(feature="x"), epsilon=1, unit=people.unit).learn(people, ledger=ledger)
     assert told.value.__cause__ is None
     assert told.value.__suppress_context__
     assert str(told.value) == ("the files changed while they were in use; start again from files that stay as they are")
@@ -108,7 +108,7 @@ def test_files_swapped_among_each_other_are_refused(tmp_path: Path) -> None:
         write(table(i).with_columns(pl.col("who") + 1000 * i), name)
         os.utime(name, ns=(10**18, 10**18))
     people = pp.scan(tmp_path, **DECLARED | {"user": None}, chunk_rows=50, progress=False)
-    learner = TwoVoices(pp.Thresholds(feature="x"), epsilon=1, unit="item")
+    learner = HybridSelection(pp.Thresholds(feature="x"), epsilon=1, unit="item")
     learner.learn(people)
     first, second = (name.read_bytes() for name in names[:2])
     assert len(first) == len(second)
@@ -123,7 +123,7 @@ def test_a_file_that_was_put_back_is_read_again(scanned: tuple[Any, Path]) -> No
     held = path.read_bytes()
     assert overwritten(path, swap)
     assert overwritten(path, lambda path: path.write_bytes(held))
-    assert TwoVoices(pp.Thresholds(feature="x"), epsilon=1, unit=people.unit).law(people).mode >= 0
+    assert HybridSelection(pp.Thresholds(feature="x"), epsilon=1, unit=people.unit).law(people).mode >= 0
 
 
 # The digest itself

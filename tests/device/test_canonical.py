@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.device.canonical import CanonicalLists, CanonicalWeights, PackedLists, canonical_list, canonical_weights
-from privpac.device.rules import LinearRule, RuleList
+from privpac.device.items import LinearRule, RuleList
 from privpac.device.statistical_queries import BayesRule
 from privpac.device.tasks import Task
 from privpac.errors import ParameterError
@@ -194,7 +194,7 @@ def test_people_agree_on_functions_where_they_did_not_on_bytes(kind: str, before
 
 def test_the_proved_learners_are_reached_by_name() -> None:
     from privpac.device.decision_lists import KDecisionList, SQDecisionLists
-    from privpac.device.ellipsoid import SQEllipsoid
+    from privpac.device.separators import SQEllipsoid
 
     sizes = (2, 2, 2)
     proved: Any = Task("decision-list", sizes, (("learner", "queries"), ("alpha", "1/10"))).learner
@@ -267,7 +267,7 @@ def test_rules_are_released_under_the_numbers_that_plan_certifies(kind: str) -> 
                 assert analysis.support is not None
                 assert analysis.support.low <= n - -(-n // 10) <= analysis.support.high
                 break
-        assert any(one.outcome == "released" and one.hypothesis.item == right for one in found)
+        assert any(one.outcome == "released" and one.value.item == right for one in found)
     assert universe.bits <= 36
     assert needed["local"] < 5100
     assert needed["central"] < 60

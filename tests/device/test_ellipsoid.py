@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privpac.device.ellipsoid as module
-from privpac.device.ellipsoid import UNIT, Constants, Ellipsoid, SQEllipsoid, constants, normalise, plan_ellipsoid
-from privpac.device.records import Records, distinct
+import privpac.device.separators as module
+from privpac.device.items import Records, distinct
+from privpac.device.separators import UNIT, Constants, Ellipsoid, SQEllipsoid, constants, normalise, plan_ellipsoid
 from privpac.device.statistical_queries import RoundedAnswers
 from privpac.errors import ParameterError
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 import privpac as pp
 from privpac.data import Integers
 from privpac.device.correlated_sampling import rate
-from privpac.device.hashed import HashedPointScores, read_coins
-from privpac.device.records import clean
-from privpac.device.scores import dense
+from privpac.device.items import clean
+from privpac.device.scores import HashedPointScores, dense, read_coins
 from privpac.device.tasks import Task
 from privpac.errors import ParameterError
 from privpac.methods.agreement.plurality import CLEAR, users_local, users_local_chunks

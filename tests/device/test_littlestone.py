@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.device.littlestone import Reduction, Rows, Search, WorkExceeded, growth, littlestone_dimension
+from privpac.device.littlestone import Reduction, Rows, Search, WorkExceeded, growth
 from privpac.errors import ParameterError, TooLargeError
-from privpac.papers.studies import tournament_blocks, tournament_lists
+from privpac.papers.correlated_sampling import tournament_blocks, tournament_lists
 
 sys.path.insert(0, str(Path(__file__).parent))
 import plain
 
 classes = st.integers(1, 5).flatmap(lambda N: st.sets(st.tuples(*[st.integers(0, 1)] * N), min_size=1, max_size=14))
+
+
+def dimension(table: Rows, budget: int = 10**6) -> int:
+    return Search(table, budget).dimension(table.everything)
 
 
 def thresholds(N: int) -> Rows:
@@ -52,20 +56,20 @@ def test_restriction_equals_brute_force(rows: set[plain.Row], data: Any) -> None
 
 @pytest.mark.parametrize("N", [1, 2, 3, 7, 8, 31, 100])
 def test_closed_forms(N: int) -> None:
-    assert littlestone_dimension(thresholds(N).rows) == (N + 1).bit_length() - 1
-    assert littlestone_dimension(singletons(N).rows) == int(N > 1)
+    assert dimension(thresholds(N)) == (N + 1).bit_length() - 1
+    assert dimension(singletons(N)) == int(N > 1)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_parities_have_dimension_d(d: int) -> None:
     rows = [[(a & x).bit_count() & 1 for x in range(2**d)] for a in range(2**d)]
-    assert littlestone_dimension(rows) == d
+    assert dimension(Rows(rows)) == d
 
 
 def test_search_beyond_its_budget_is_refused() -> None:
     table = np.random.default_rng(1).integers(0, 2, (200, 40)).tolist()
     with pytest.raises(TooLargeError, match="budget"):
-        littlestone_dimension(table, budget=3)
+        dimension(Rows(table), budget=3)
 
 
 @pytest.mark.parametrize("rows", [[], [[]], ["01", "0"], ["02"], [[0, 2]], [["a"]], [None]])

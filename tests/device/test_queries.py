@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.device.correlated_sampling import derive, rate
+from privpac.device.correlated_sampling import rate
 from privpac.device.decision_lists import (
     KDecisionList,
     SQDecisionLists,
@@ -20,8 +20,8 @@ from privpac.device.decision_lists import (
     conjunction_tests,
     count_tests,
 )
-from privpac.device.rules import Junction, LinearRule, RuleList
-from privpac.device.separator import RoundedSeparator, fraction_free_solve
+from privpac.device.items import Junction, LinearRule, RuleList
+from privpac.device.separators import RoundedSeparator, fraction_free_solve
 from privpac.device.statistical_queries import (
     RoundedAnswers,
     SQConjunctions,
@@ -32,7 +32,8 @@ from privpac.device.statistical_queries import (
     sqrt_up,
 )
 from privpac.errors import ParameterError, TooLargeError
-from privpac.papers.studies.perceptron import SQPerceptron
+from privpac.papers.correlated_sampling import SQPerceptron
+from privpac.rng import derive
 
 SEED = bytes(range(32))
 ONE = np.ones(1, dtype=np.int64)

@@ -14,21 +14,25 @@ from hypothesis import strategies as st
 from privpac.device.correlated_sampling import (
     block_component,
     clock,
-    derive,
     ilog2,
-    interval_min,
     leaf_component,
-    race_blocks,
     race_dyadic,
     race_indexed,
     race_named,
     race_scores,
     rate,
-    word_indexed,
     word_named,
 )
 from privpac.errors import ParameterError, TooLargeError
-from privpac.papers.studies import race_disagreement, stream_disagreement, stream_sample, total_variation
+from privpac.papers.correlated_sampling import (
+    interval_min,
+    race_blocks,
+    race_disagreement,
+    stream_disagreement,
+    stream_sample,
+    total_variation,
+)
+from privpac.rng import derive, word_indexed
 
 SEED = bytes(range(32))
 Scores = list[int | None]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.device.correlated_sampling import derive, rate
+from privpac.device.correlated_sampling import rate
+from privpac.device.items import Records
 from privpac.device.littlestone import (
     ListRaceLearner,
-    NearlyConsistentList,
     PointsReductionList,
     Reduction,
     ReductionList,
@@ -23,18 +23,16 @@ from privpac.device.littlestone import (
     Search,
     VersionSpaceList,
     accuracy_order,
-    choose_list,
     cutoffs,
     depths,
     error_levels,
     list_bound,
-    plan_list_race,
-    plan_reduction,
+    plan_reduction_lists,
     race_lists,
 )
-from privpac.device.records import Records
 from privpac.errors import ParameterError, TooLargeError
-from privpac.papers.studies import stable_hypothesis
+from privpac.papers.correlated_sampling import choose_list, plan_list_race, stable_hypothesis
+from privpac.rng import derive
 
 SEED = bytes(range(32))
 
@@ -116,7 +114,7 @@ def test_level_0_alone_misses_what_all_levels_find() -> None:
     """60 points, a target whose mass is the cut-off: the stable function is the target, level 0 finds it about half of
     the time."""
     rows, m = singletons(60), 184
-    plan = plan_reduction(60, 1, "1/5", "1/20")
+    plan = plan_reduction_lists(60, 1, "1/5", "1/20")
     assert plan.records == m
     mass = plan.cutoffs[0] / m
     weights = np.full(60, (1 - mass) / 59)
@@ -198,7 +196,7 @@ def test_one_concept_and_no_records_and_impossible_labels() -> None:
     learner = ReductionList.certified(one, "1/10")
     assert learner.candidates(Records(np.array([1]), np.array([1]))) == {one.row_bytes(0)}
     empty = Records(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    for other in (learner, VersionSpaceList(one), NearlyConsistentList(one, Fraction(1, 2)), PointsReductionList(4)):
+    for other in (learner, VersionSpaceList(one), VersionSpaceList(one, Fraction(1, 2)), PointsReductionList(4)):
         assert other.candidates(empty) == frozenset()
     assert learner.candidates(Records(np.array([1]), np.array([0]))) == frozenset()
     assert learner.levels(Records(np.array([1]), np.array([0]))) == [(None, frozenset())]
@@ -221,8 +219,8 @@ def test_the_shorter_certified_list_is_chosen() -> None:
 def test_nearly_consistent_lists_forgive_a_share() -> None:
     rows = thresholds(4)
     records = Records(np.array([0, 1, 2, 3]), np.array([0, 1, 0, 1]))
-    assert NearlyConsistentList(rows).candidates(records) == frozenset()
-    forgiving = NearlyConsistentList(rows, Fraction(1, 4)).candidates(records)
+    assert VersionSpaceList(rows).candidates(records) == frozenset()
+    forgiving = VersionSpaceList(rows, Fraction(1, 4)).candidates(records)
     assert forgiving == {
         rows.row_bytes(i) for i, row in enumerate(rows.rows) if sum(a != b for a, b in zip(row, [0, 1, 0, 1])) <= 1
     }
@@ -261,12 +259,12 @@ def test_cutoffs_minimise_the_larger_tail(d: int, m: int, alpha: str) -> None:
 )
 def test_plans_refuse_impossible_targets(bad: Any) -> None:
     with pytest.raises(ParameterError):
-        plan_reduction(**{"size": 10, "d": 2, "alpha": "1/5", "zeta": "1/20", **bad})
+        plan_reduction_lists(**{"size": 10, "d": 2, "alpha": "1/5", "zeta": "1/20", **bad})
 
 
 def test_plans_refuse_more_records_than_anyone_has() -> None:
     with pytest.raises(TooLargeError, match="alpha"):
-        plan_reduction(10, 2, "1/1000000")
+        plan_reduction_lists(10, 2, "1/1000000")
 
 
 @pytest.mark.parametrize(("deep", "cuts"), [((), ()), ((0,), (1, 0)), ((3, 1), (1, 0)), ((0, 1), (-1, 0))])
@@ -290,7 +288,7 @@ def test_rare_members_do_not_run_and_nothing_gives_nothing() -> None:
 def test_users_with_fresh_records_get_the_same_item() -> None:
     """20 users, 9 sub-samples of 46 records: at least 18 of them agree, on a rule within alpha."""
     rows, random = singletons(60), np.random.default_rng(3)
-    plan = plan_reduction(60, 1, "1/5", "1/20")
+    plan = plan_reduction_lists(60, 1, "1/5", "1/20")
     lists = ReductionList(rows, plan.depths, (plan.cutoffs[0] // 4, 0))
     learner = ListRaceLearner(lists, 9, 46, rate(20), filter_records=40, filter_errors=6)
     items = []
@@ -308,9 +306,7 @@ def test_users_with_fresh_records_get_the_same_item() -> None:
 
 def test_filter_turns_bad_candidates_into_nothing() -> None:
     rows = Rows(["00", "11"])
-    learner = ListRaceLearner(
-        NearlyConsistentList(rows, Fraction(1, 2)), 2, 2, rate(5), filter_records=4, filter_errors=0
-    )
+    learner = ListRaceLearner(VersionSpaceList(rows, Fraction(1, 2)), 2, 2, rate(5), filter_records=4, filter_errors=0)
     x, y = [0, 1, 0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 1, 1, 0]
     assert learner.item(x, y, SEED) is None
 

@@ -17,17 +17,16 @@ from privpac.device.correlated_sampling import (
     check_seed,
     clock,
     clock_array,
-    derive,
     ilog2,
     ilog2_array,
     integer,
+    ln_up,
     rate,
     rational,
-    word_indexed,
     words_indexed,
 )
-from privpac.device.logarithms import ln_up
 from privpac.errors import ParameterError
+from privpac.rng import derive, word_indexed
 
 
 def test_array_logarithms_equal_scalar_ones_on_many_words() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from privpac.data import Integers
-from privpac.device.tasks import KINDS, Task
-from privpac.device.work import MOST_EACH, MOST_FIXED, check_work, work_of
+from privpac.device.tasks import KINDS, MOST_EACH, MOST_FIXED, Task, check_work, work_of
 from privpac.errors import ManifestError, ParameterError, TooLargeError
 from privpac.protocols import LocalProtocol, Manifest
 
@@ -40,12 +39,12 @@ def test_certified_queries_are_refused_where_no_device_could_ask_them() -> None:
 def test_ordinary_tasks_are_far_below_the_limits(kind: str) -> None:
     one = kind in ("threshold", "threshold-below", "point", "hashed-point")
     sizes = (1 << 64,) if one else (1 << 53,) if kind == "interval" else (2,) * 10
-    work = work_of(Task(kind, sizes))
+    work = work_of(Task(kind, sizes).learner)
     assert 0 < work.fixed <= MOST_FIXED / 8
     assert 0 < work.each <= MOST_EACH / 8
 
 
 def test_work_grows_with_columns() -> None:
     for kind in ("halfspace", "decision-list", "naive-bayes", "stump"):
-        found = [work_of(Task(kind, (2,) * d)) for d in (2, 8, 32)]
+        found = [work_of(Task(kind, (2,) * d).learner) for d in (2, 8, 32)]
         assert found == sorted(found)

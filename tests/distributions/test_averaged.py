@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 
 import privpac as pp
 import privpac.distributions.histogram as module
+import privpac.mechanisms.laplace as laplace
 from privpac.api.distributions import distribution_learner
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.distributions.cells import CodeCells
+from privpac.distributions.family_plan import family_target
 from privpac.distributions.histogram import averaged_sums, certify_averages, certify_counts
 from privpac.errors import ParameterError
 from privpac.parameters import COUNT_LEVELS
-from privpac.planning.families import family_target
 from privpac.sklearn import PrivateHistogram
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -81,14 +82,14 @@ def largest_loss(neighbours: str, levels: int, columns: int = 1) -> Fraction:
     Under add-remove any user comes; under replace any user becomes any other.
     """
     noise = Silent()
-    saved, module.discrete_laplace = module.discrete_laplace, noise  # type: ignore[assignment]
+    saved, laplace.discrete_laplace = laplace.discrete_laplace, noise  # type: ignore[assignment]
     try:
         data = UserData.from_arrays(
             np.zeros((1, columns), np.int64), None, [0], features={f"x{i}": Integers(0, 2) for i in range(columns)}
         )
         AveragedHistogram(1, levels=levels, neighbours=neighbours).learn(data)
     finally:
-        module.discrete_laplace = saved
+        laplace.discrete_laplace = saved
     (rate,) = set(noise.rates)
     added = [module.averaged_sums(users_of([user], x=Integers(0, 2)), CELLS, levels) for user in USERS]
     others = added if neighbours == "replace" else [np.zeros(3, np.int64)]
@@ -125,8 +126,8 @@ def test_vectors_that_are_not_normalised_fail_the_same_check(neighbours: str, mo
 def test_people_count_alike_however_many_records_they_have() -> None:
     data = users_of([[0] * 50] + [[1]] * 3, x=Integers(0, 1))
     with insecure_randomness():
-        learned = AveragedHistogram(200).learn(data, rng=SeededRng(1)).hypothesis
-        counted = ClippedHistogram(200, max_records=50, stages=1).learn(data, rng=SeededRng(1)).hypothesis
+        learned = AveragedHistogram(200).learn(data, rng=SeededRng(1)).value
+        counted = ClippedHistogram(200, max_records=50, stages=1).learn(data, rng=SeededRng(1)).value
     assert float(learned.probabilities[0]) == pytest.approx(1 / 4, abs=0.01)
     assert float(counted.probabilities[0]) == pytest.approx(50 / 53, abs=0.1)
 
@@ -134,7 +135,7 @@ def test_people_count_alike_however_many_records_they_have() -> None:
 def test_no_users_and_users_without_records_give_noise_only() -> None:
     for users in ([], [[]], [[], []]):
         released = AveragedHistogram(1).learn(users_of(users, x=Integers(0, 3)))
-        assert sum(released.hypothesis.probabilities) == pytest.approx(1)
+        assert sum(released.value.probabilities) == pytest.approx(1)
         assert released.parameters["every person counts"] == "alike"
 
 
@@ -142,7 +143,7 @@ def test_bins_several_columns_and_a_cap_work_as_for_counts() -> None:
     data = users_of([[(0.5, 1)] * 9, [(7.0, 0)]] * 200, x=Floats(), y=Integers(0, 1))
     with insecure_randomness():
         learned = AveragedHistogram(50, bins={"x": [0, 1, 10]}, max_records=3).learn(data, rng=SeededRng(2))
-    assert [float(p) for p in learned.hypothesis.parts[0].probabilities] == pytest.approx([0.5, 0.5], abs=0.01)
+    assert [float(p) for p in learned.value.parts[0].probabilities] == pytest.approx([0.5, 0.5], abs=0.01)
     assert learned.parameters["max_records"] == 3
     for wrong in (0, -1, 1.5, 1 << 40):
         with pytest.raises((ParameterError, TypeError)):

@@ -39,18 +39,18 @@ def test_noise_covers_what_one_person_moves(neighbours: str) -> None:
 def test_the_mean_is_close_and_everybody_counts_alike(neighbours: str) -> None:
     people = users([[90] * 500, *([[10], [30]] * 1000)])
     found = pp.learn_distribution(people, epsilon=1, family="mean", neighbours=neighbours)
-    assert abs(found.hypothesis["x"] - 20) < 3  # noise of scale 0.1: beyond with probability below 1e-9
+    assert abs(found.value["x"] - 20) < 3  # noise of scale 0.1: beyond with probability below 1e-9
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     released = pp.learn_distribution(users([[1], [2]]), epsilon=1, family="mean")
     released.save(tmp_path / "m.json")
-    assert pp.load(tmp_path / "m.json").hypothesis == released.hypothesis
+    assert pp.load(tmp_path / "m.json").value == released.value
 
 
 def test_nobody_is_no_error() -> None:
     for people in ([], [[]]):
-        assert 0 <= pp.learn_distribution(users(people), epsilon=1, family="mean").hypothesis["x"] <= 99
+        assert 0 <= pp.learn_distribution(users(people), epsilon=1, family="mean").value["x"] <= 99
 
 
 def test_trimmed_and_friendly_by_name() -> None:
@@ -61,7 +61,7 @@ def test_trimmed_and_friendly_by_name() -> None:
     assert trimmed.guarantee is not None
     assert trimmed.guarantee.delta == Fraction(1, 10**5)
     if trimmed:
-        assert abs(trimmed.hypothesis["x"] - 50) < 5
+        assert abs(trimmed.value["x"] - 50) < 5
     assert pp.learn_distribution(people, method="friendly", width="1/5", **told).outcome in ("released", "none")
 
 
@@ -99,7 +99,7 @@ def test_products_that_no_cover_holds_are_learned_column_by_column_and_it_is_sai
     released = pp.learn_distribution(many(5, 4), epsilon=2, family="product", records_per_user=3)
     assert released.parameters["columns"] == "one by one, as if independent"
     assert "too large" in released.parameters["chosen because"]
-    assert released.hypothesis.sample(3).shape[0] == 3
+    assert released.value.sample(3).shape[0] == 3
     with pytest.raises(TooLargeError):
         pp.learn_distribution(many(5, 4), epsilon=2, family="product", records_per_user=3, method="cover")
     asked = pp.learn_distribution(many(2, 2), epsilon=2, family="product", method="columns")

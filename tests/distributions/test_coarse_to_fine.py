@@ -83,7 +83,7 @@ def test_error_times_sqrt_m_does_not_grow(neighbours: str) -> None:
                 x = rng.normal(2.5, 1, 200 * m)
                 data = UserData.from_arrays(x[:, None], users=np.repeat(np.arange(200), m), features={"x": Floats()})
                 learner = CoarseToFineMean(1, radius=20, records_per_user=m, neighbours=neighbours)
-                away.append(abs(learner.learn(data, rng=SeededRng(run)).hypothesis.mean[0] - 2.5))
+                away.append(abs(learner.learn(data, rng=SeededRng(run)).value.mean[0] - 2.5))
             scaled.append(float(np.median(away)) * math.sqrt(m))
     assert max(scaled) < 0.4
     assert max(scaled) < 6 * min(scaled)
@@ -95,10 +95,10 @@ def test_means_of_several_columns_and_known_variance() -> None:
     x = rng.normal(true, 2, (4000 * 4, 3))
     data = UserData.from_arrays(x, users=np.repeat(np.arange(4000), 4), features={c: Floats() for c in "abc"})
     released = CoarseToFineMean(2, radius=10, records_per_user=4, variance=4).learn(data)
-    assert isinstance(released.hypothesis, GaussianDistribution)
-    assert released.hypothesis.covariance == ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
+    assert isinstance(released.value, GaussianDistribution)
+    assert released.value.covariance == ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
     # Laplace noise of scale 387 / (2/6) units of 1/64 over 4000 users is 0.0045: 0.3 is beyond any doubt (below 1e-20).
-    assert np.abs(np.array(released.hypothesis.mean) - true).max() < 0.3
+    assert np.abs(np.array(released.value.mean) - true).max() < 0.3
     assert released.guarantee is not None
     assert released.guarantee.epsilon == 2
     assert "users (noisy)" in released.parameters
@@ -109,7 +109,7 @@ def test_a_mean_at_the_end_of_its_range_is_not_pulled_inwards(end: float) -> Non
     """Half of the users lie beyond the end; cut off there their mean would be 1/4 off.  At this epsilon the noise of
     the sum is about 0.1, so that it moves the mean of 1000 users by more than 0.01 with probability below 1e-20."""
     data = users_of([[end - 0.5], [end + 0.5]] * 500, x=Grid(-9, 9, 0.5))
-    found = CoarseToFineMean(200, radius=1, records_per_user=1).learn(data).hypothesis.mean[0]
+    found = CoarseToFineMean(200, radius=1, records_per_user=1).learn(data).value.mean[0]
     assert abs(found - end) < 0.01
 
 
@@ -117,7 +117,7 @@ def test_a_variance_at_the_end_of_its_range_is_not_pulled_inwards() -> None:
     """2000 users of 16 records: the mean of ln v has a standard error of 0.012; cut off at ln 2 it would be 0.2 off."""
     x = np.random.default_rng(8).normal(0, math.sqrt(2), 2000 * 16)
     data = UserData.from_arrays(x[:, None], users=np.repeat(np.arange(2000), 16), features={"x": Floats()})
-    found = CoarseToFineVariance(200, max_variance=2, records_per_user=16).learn(data).hypothesis
+    found = CoarseToFineVariance(200, max_variance=2, records_per_user=16).learn(data).value
     assert abs(math.log(found / 2)) < 0.06
 
 
@@ -149,21 +149,21 @@ def test_variances_covariances_and_normal_laws_are_found() -> None:
     true = np.array([[2.0, 0.7], [0.7, 1.5]])
     x = rng.multivariate_normal([1.0, -2.0], true, n * m)
     data = UserData.from_arrays(x, users=np.repeat(np.arange(n), m), features={"a": Floats(), "b": Floats()})
-    variance = CoarseToFineVariance(2, max_variance=9, records_per_user=m, features="a").learn(data).hypothesis
+    variance = CoarseToFineVariance(2, max_variance=9, records_per_user=m, features="a").learn(data).value
     assert abs(variance - 2) < 0.2
-    matrix = np.array(CoarseToFineCovariance(4, max_variance=4, records_per_user=m).learn(data).hypothesis)
+    matrix = np.array(CoarseToFineCovariance(4, max_variance=4, records_per_user=m).learn(data).value)
     assert np.abs(matrix - true).max() < 0.3
     assert np.linalg.eigvalsh(matrix)[0] >= 1 - 1e-9
     law = CoarseToFineGaussian(6, radius=10, max_variance=4, records_per_user=m).learn(data)
-    assert np.abs(np.array(law.hypothesis.mean) - [1, -2]).max() < 0.2
-    assert np.abs(np.array(law.hypothesis.covariance) - true).max() < 0.3
+    assert np.abs(np.array(law.value.mean) - [1, -2]).max() < 0.2
+    assert np.abs(np.array(law.value.covariance) - true).max() < 0.3
     assert law.guarantee is not None
     assert law.guarantee.epsilon == 6
     one = CoarseToFineGaussian(
         4, radius=10, max_variance=9, records_per_user=m, features="b", neighbours="replace"
     ).learn(data)
-    assert abs(one.hypothesis.covariance[0][0] - 1.5) < 0.3
-    assert abs(one.hypothesis.mean[0] + 2) < 0.2
+    assert abs(one.value.covariance[0][0] - 1.5) < 0.3
+    assert abs(one.value.mean[0] + 2) < 0.2
 
 
 @settings(max_examples=40, deadline=None)
@@ -182,13 +182,13 @@ def test_no_users_or_one_are_ordinary(users: list[list[float]], neighbours: str)
     data = users_of(users, x=Grid(-5, 5, 0.5))
     learner = CoarseToFineMean(1, radius=20, records_per_user=1, neighbours=neighbours)
     released = learner.learn(data)
-    assert -20 <= released.hypothesis.mean[0] <= 20
+    assert -20 <= released.value.mean[0] <= 20
     if not any(users):
         law = learner.coarse_law(data)
         first, last = learner.axis.limits
         assert law.prob_float(0) == pytest.approx(1 / (last - first + 1))
     wide = CoarseToFineGaussian(1, radius=5, max_variance=2, records_per_user=4, neighbours=neighbours)
-    assert 1 <= wide.learn(data).hypothesis.covariance[0][0] <= 2 + 1e-9
+    assert 1 <= wide.learn(data).value.covariance[0][0] <= 2 + 1e-9
 
 
 def test_huge_values_do_not_break_the_release() -> None:
@@ -251,7 +251,7 @@ def test_a_mean_within_one_deviation_is_no_worse_than_a_clipped_mean() -> None:
         for _ in range(200):
             x = rng.normal(0.5, 1, 50)
             data = UserData.from_arrays(x[:, None], None, np.arange(50), features={"x": Floats()})
-            found.append(abs(learner.learn(data, rng=secret).hypothesis.mean[0] - 0.5))
+            found.append(abs(learner.learn(data, rng=secret).value.mean[0] - 0.5))
             noisy = np.clip(x, -4, 4).sum() + rng.laplace(0, 4 / 0.875)
             clipped.append(abs(noisy / max(1, 50 + rng.laplace(0, 8)) - 0.5))
     assert np.mean(found) < 1.15 * np.mean(clipped)

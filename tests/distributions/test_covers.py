@@ -271,7 +271,7 @@ def test_learning_finds_the_population() -> None:
     learner = CoverLearner("discrete", 1, alpha="0.2", records_per_user=m)
     released = learner.learn(data)
     assert released.guarantee == learner.guarantee
-    away = np.abs(released.hypothesis.probabilities - [0.6, 0.3, 0.1]).sum() / 2
+    away = np.abs(released.value.probabilities - [0.6, 0.3, 0.1]).sum() / 2
     assert away < 0.2  # certified: fails with probability below 1/20 at far fewer users than these
     certificate = learner.certificate_for(data.features)  # type: ignore[arg-type]
     assert certificate is not None

@@ -26,7 +26,7 @@ def holds(noise: DiscreteGaussian, epsilon: Fraction, delta: Fraction) -> bool:
 
 def test_one_cell_keeps_the_promise_and_less_noise_does_not() -> None:
     learner = GaussianHistogram(2, delta="1e-3", levels=1)
-    noise = learner.noise(1)
+    noise = learner.noise_of(1)
     assert holds(noise, Fraction(2), Fraction(1, 1000))
     less = DiscreteGaussian(16 * noise.rho, 1, delta="1e-3", unit="user", neighbours="add-remove")
     assert not holds(less, Fraction(2), Fraction(1, 1000))
@@ -46,7 +46,7 @@ def test_the_norm_is_the_largest_that_one_person_moves(neighbours: str) -> None:
     others = [nobody] if neighbours == "add-remove" else vectors
     moved = max(sum((a - b) ** 2 for a, b in zip(v, w)) for v in vectors for w in others)
     learner = GaussianHistogram(1, delta="1e-6", levels=levels, neighbours=neighbours)
-    assert learner.noise(1).sensitivity2 == moved
+    assert learner.noise_of(1).sensitivity2 == moved
 
 
 def test_it_pays_for_many_columns_only() -> None:

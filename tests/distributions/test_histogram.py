@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac.distributions.histogram as module
+import privpac.mechanisms.laplace as laplace
 from privpac.data import Categories, Floats, Integers, UserData
 from privpac.distributions import ClippedHistogram, DiscreteDistribution, HistogramDistribution, ProductDistribution
 from privpac.distributions.cells import CodeCells
@@ -62,13 +63,14 @@ class Silent:
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_without_noise_both_stages_return_the_counts(monkeypatch: pytest.MonkeyPatch, neighbours: str) -> None:
     silent = Silent()
-    monkeypatch.setattr(module, "discrete_laplace", silent)
+    for place in (module, laplace):
+        monkeypatch.setattr(place, "discrete_laplace", silent)
     users = [[0, 0, 1], [2], [], [0, 1, 1, 1, 1]]
     data = users_of(users, x=Integers(0, 3))
     f = 1 if neighbours == "add-remove" else 2
     with insecure_randomness():
         one = ClippedHistogram(2, max_records=4, stages=1, neighbours=neighbours).learn(data, rng=SeededRng(1))
-        assert one.hypothesis.weights == (3, 4, 1, 0)
+        assert one.value.weights == (3, 4, 1, 0)
         assert silent.rates == [Fraction(2, f * 4)] * 4
         silent.rates.clear()
         two = ClippedHistogram(2, max_records=4, stages=2, first_share="1/4", neighbours=neighbours).learn(
@@ -84,24 +86,26 @@ def test_without_noise_both_stages_return_the_counts(monkeypatch: pytest.MonkeyP
         for p in (3 / 8, 1 / 2, 1 / 8, 0)
     ]
     assert second == [Fraction(1, b) for b in deviation_scales(np.array(taus), f, Fraction(3, 2))]
-    assert two.hypothesis.weights == tuple(A0 * count for count in (3, 4, 1, 0))
+    assert two.value.weights == tuple(A0 * count for count in (3, 4, 1, 0))
 
 
 def test_the_cap_is_applied_before_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "discrete_laplace", Silent())
+    for place in (module, laplace):
+        monkeypatch.setattr(place, "discrete_laplace", Silent())
     data = users_of([[1] * 50, [0]], x=Integers(0, 1))
     with insecure_randomness():
-        assert ClippedHistogram(1, max_records=3, stages=1).learn(data, rng=SeededRng(0)).hypothesis.weights == (1, 3)
+        assert ClippedHistogram(1, max_records=3, stages=1).learn(data, rng=SeededRng(0)).value.weights == (1, 3)
 
 
 def test_nothing_left_is_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "discrete_laplace", lambda eta, rng: -5)
+    for place in (module, laplace):
+        monkeypatch.setattr(place, "discrete_laplace", lambda eta, rng: -5)
     for stages in (1, 2):
         with insecure_randomness():
             released = ClippedHistogram(1, max_records=3, stages=stages).learn(
                 users_of([], x=Integers(0, 3)), rng=SeededRng(0)
             )
-        assert released.hypothesis.probabilities.tolist() == [0.25] * 4
+        assert released.value.probabilities.tolist() == [0.25] * 4
 
 
 def test_noise_is_exact_discrete_laplace() -> None:
@@ -115,7 +119,7 @@ def test_noise_is_exact_discrete_laplace() -> None:
             users_of([], x=Integers(0, 3999)), rng=SeededRng(5)
         )
     x = math.exp(-1 / 8)
-    assert abs(np.mean(released.hypothesis.weights) - x / (1 - x * x)) < 0.8
+    assert abs(np.mean(released.value.weights) - x / (1 - x * x)) < 0.8
 
 
 def test_the_public_rule_picks_the_stages() -> None:
@@ -139,7 +143,7 @@ def test_two_stages_are_closer_with_many_records() -> None:
         with insecure_randomness():
             for seed in range(6):
                 released = ClippedHistogram(1, max_records=m, stages=stages).learn(data, rng=SeededRng(seed))
-                away[stages] += float(np.abs(released.hypothesis.probabilities - true).sum()) / 12
+                away[stages] += float(np.abs(released.value.probabilities - true).sum()) / 12
     assert away[2] < away[1]
 
 
@@ -148,8 +152,8 @@ def test_bins_and_products_publish_what_they_are() -> None:
     data = UserData.from_users(rows, features={"c": Categories(["a", "b"]), "x": Floats()}, labelled=False)
     learner = ClippedHistogram(20, max_records=4, bins={"x": [-1, 0, 1, 2]})
     released = learner.learn(data)
-    assert isinstance(released.hypothesis, ProductDistribution)
-    city, number = released.hypothesis.parts
+    assert isinstance(released.value, ProductDistribution)
+    city, number = released.value.parts
     assert isinstance(city, DiscreteDistribution)
     assert isinstance(number, HistogramDistribution)
     assert number.edges == (-1, 0, 1, 2)
@@ -158,11 +162,12 @@ def test_bins_and_products_publish_what_they_are() -> None:
 
 
 def test_values_beyond_the_edges_fall_into_the_end_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "discrete_laplace", Silent())
+    for place in (module, laplace):
+        monkeypatch.setattr(place, "discrete_laplace", Silent())
     data = users_of([[-50.0, 0.0, 1.0], [1.5, 2.0, 70.0]], x=Floats())
     with insecure_randomness():
         released = ClippedHistogram(1, max_records=9, stages=1, bins=[-1, 0, 1, 2]).learn(data, rng=SeededRng(0))
-    assert released.hypothesis.weights == (1, 1, 4)
+    assert released.value.weights == (1, 1, 4)
 
 
 def test_wrong_parameters_are_refused() -> None:

@@ -173,7 +173,7 @@ def test_two_votes_for_one_value_are_the_law_of_one_vote(neighbours: str, q: str
 def test_several_quantiles_with_intervals_are_ordered_saved_and_loaded(tmp_path: Path) -> None:
     people = users([[k, k + 1] for k in range(2000)], Integers(0, 5000))
     released = pp.quantile(people, "x", q=["1/4", "1/2", "3/4"], epsilon=20, interval=True)
-    found = released.hypothesis
+    found = released.value
     assert list(found.values) == sorted(found.values)
     for value, (low, high), true in zip(found.values, found.intervals, (500, 1000, 1500)):
         assert low <= value <= high
@@ -181,7 +181,7 @@ def test_several_quantiles_with_intervals_are_ordered_saved_and_loaded(tmp_path:
         assert high - low < 200
     assert found["1/2"] == found.values[1]
     released.save(tmp_path / "q.json")
-    assert pp.load(tmp_path / "q.json").hypothesis == found
+    assert pp.load(tmp_path / "q.json").value == found
     assert "9 " not in str(released.guarantee)
     assert released.parameters["numbers released"] == 9
 
@@ -199,7 +199,7 @@ def test_several_quantiles_with_intervals_are_ordered_saved_and_loaded(tmp_path:
 )
 def test_ordered_domains_of_every_kind(domain: Any, values: list[Any]) -> None:
     held = users([[v] for v in values] * 40, domain)
-    found = pp.quantile(held, epsilon=3, interval=True).hypothesis
+    found = pp.quantile(held, epsilon=3, interval=True).value
     assert found.domain == domain
     assert str(found).startswith("x: median ")
 
@@ -211,7 +211,7 @@ def test_nobody_and_people_without_records_are_no_error() -> None:
 
 def test_big_domains_are_accurate() -> None:
     held = users([[10.0 + k / 100] for k in range(1000)], Floats())
-    found = pp.quantile(held, epsilon=1).hypothesis
+    found = pp.quantile(held, epsilon=1).value
     assert 13 < found.value < 17
     assert 47 < found.rank_error < 48
     assert found.off_by(1000) < 0.05
@@ -219,8 +219,8 @@ def test_big_domains_are_accurate() -> None:
 
 def test_heavy_people_count_once() -> None:
     held = users([[0] * 10_000, *([[5]] * 60)], Integers(0, TOP))
-    assert pp.quantile(held, epsilon=8).hypothesis.value == 5
-    assert pp.quantile(held, epsilon=8, weight="record", max_records=10_000).hypothesis.rank_error > 1000
+    assert pp.quantile(held, epsilon=8).value.value == 5
+    assert pp.quantile(held, epsilon=8, weight="record", max_records=10_000).value.rank_error > 1000
 
 
 def test_the_spend_is_in_the_ledger(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_missing_values_have_no_rank() -> None:
     people = [[1], [2]]
     with pytest.raises(ParameterError, match="no place in the order"):
         pp.quantile(users(people, Missing(Integers(0, TOP), "own")), epsilon=1)
-    assert pp.quantile(users(people, Missing(Integers(0, TOP), "drop")), epsilon=1).hypothesis.value <= TOP
+    assert pp.quantile(users(people, Missing(Integers(0, TOP), "drop")), epsilon=1).value.value <= TOP
 
 
 def test_an_epsilon_too_small_for_one_of_several_is_refused_before_a_spend() -> None:
@@ -291,7 +291,7 @@ def test_items_are_said_loudly() -> None:
     with pytest.warns(ItemLevelWarning):
         released = pp.quantile(table, epsilon=1)
     assert released.warnings
-    assert released.hypothesis.rounding == 0
+    assert released.value.rounding == 0
 
 
 def test_damaged_files_are_refused() -> None:
@@ -312,9 +312,9 @@ def test_walks_find_the_median_with_enough_people() -> None:
     assert learner.guarantee.delta == Fraction(1, 10**6)
     released = pp.quantile(held, epsilon=1, method="walks", delta="1e-6", public_n_users=2000, weight="own")
     if released:
-        off = float(released.hypothesis.rank_error)
-        assert abs(released.hypothesis.value - 1000) <= off + 1
-    ranks = pp.quantile(held, epsilon=1, weight="own").hypothesis
+        off = float(released.value.rank_error)
+        assert abs(released.value.value - 1000) <= off + 1
+    ranks = pp.quantile(held, epsilon=1, weight="own").value
     assert ranks.rank_error < learner.missed_by(learner.point(Integers(0, 1 << 20)))
 
 
@@ -324,7 +324,7 @@ def test_interior_points_are_released_through_a_ledger(tmp_path: Path) -> None:
         tmp_path / "b.db", pp.Guarantee(2, unit="user", neighbours="add-remove"), dataset="made up"
     )
     released = pp.release(point, [2**100 + k for k in range(2000)], ledger=ledger)
-    assert 2**100 <= released.hypothesis < 2**100 + 2000
+    assert 2**100 <= released.value < 2**100 + 2000
     assert ledger.remaining().epsilon == 0
     with pytest.raises(TypeError):
         pp.release(point, ["no number"])

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import CoverLearner, Gaussian, HypothesisSelector
-from privpac.distributions.selection.accuracy import certify_pairwise, certify_scheffe, plan_pairwise, read_top
+from privpac.distributions.selection.accuracy import plan_pairwise, plan_scheffe, read_top
 
 
 def selector(laws: Any, **given: Any) -> HypothesisSelector:
@@ -94,7 +94,7 @@ def test_certificates_are_for_the_clip_in_use() -> None:
     assert cover.unit == 38
     assert plan.clip == found["tau"]
     assert read_top(cover.unit, plan.clip) == cover.unit * found["tau"]
-    again = certify_scheffe(
+    again = plan_scheffe(
         probabilities=cover.likely() / cover.unit,
         log_size=plan.log_size,
         epsilon=1,
@@ -122,7 +122,7 @@ def test_a_declared_clip_is_certified_as_used() -> None:
         "records_per_user": 4,
         "width": 1,
     }
-    expected = certify_pairwise(alpha0=Fraction(1, 20), alpha1=Fraction(2, 5), tau="0.4", **given)
+    expected = plan_pairwise(alpha0=Fraction(1, 20), alpha1=Fraction(2, 5), tau="0.4", **given)
     assert learner.certificate is not None
     assert learner.certificate.n_users == expected.n_users
     assert read_top(10, learner.plan.clip) == 4

@@ -314,10 +314,10 @@ def test_learning_publishes_the_chosen_distribution_and_public_numbers_only(tmp_
     with insecure_randomness():
         released = selector.learn(people, rng=SeededRng(1))
     assert released.insecure
-    assert released.hypothesis.pmf(["a", "b", "c"]).sum() == pytest.approx(1)
+    assert released.value.pmf(["a", "b", "c"]).sum() == pytest.approx(1)
     assert set(released.parameters) == {"candidate", "name", "candidates", "candidates_are", "tau", "resolution"}
     released.save(tmp_path / "r.json")
-    assert Released.load(tmp_path / "r.json").hypothesis == released.hypothesis
+    assert Released.load(tmp_path / "r.json").value == released.value
     real = selector.learn(people)
     assert real.guarantee == selector.guarantee
 

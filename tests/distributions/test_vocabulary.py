@@ -215,7 +215,7 @@ def test_what_many_hold_is_found_and_what_one_holds_is_not() -> None:
     users = [["tea"], ["mate", "tea"]] * 300 + [[f"own {i}"] for i in range(200)]
     with insecure_randomness():
         released = VocabularyHistogram(1, delta="1e-9").learn(texts(users), rng=SeededRng(3))
-    found = released.hypothesis
+    found = released.value
     assert set(found.values) == {"tea", "mate"}
     assert found.pmf(["tea", "mate", "own 7"]) == pytest.approx([450 / 800, 150 / 800, 0], abs=0.05)
     assert found.rest == pytest.approx(0.25, abs=0.07)
@@ -225,7 +225,7 @@ def test_what_many_hold_is_found_and_what_one_holds_is_not() -> None:
 
 def test_nobody_and_empty_people_give_nothing_and_no_error() -> None:
     for users in ([], [[]], [[]] * 5, [["x"]]):
-        found = VocabularyHistogram(1, delta="1e-9").learn(texts(users)).hypothesis
+        found = VocabularyHistogram(1, delta="1e-9").learn(texts(users)).value
         assert found.values == ()
         assert found.pmf(["x"]).tolist() == [0.0]
         assert str(found) == "word: all others 1"
@@ -238,19 +238,19 @@ def test_results_are_saved_and_read_and_drawn_from(tmp_path: Path) -> None:
     released = VocabularyHistogram(2, delta="1e-6").learn(searches())
     released.save(tmp_path / "words.json")
     again = pp.load(tmp_path / "words.json")
-    assert again.hypothesis == released.hypothesis
-    drawn = again.hypothesis.sample(50, PublicCoins(bytes(32)))
-    assert set(drawn.tolist()) <= set(again.hypothesis.values)
-    assert again.hypothesis.score_samples(["nobody's"]).tolist() == [-math.inf]
+    assert again.value == released.value
+    drawn = again.value.sample(50, PublicCoins(bytes(32)))
+    assert set(drawn.tolist()) <= set(again.value.values)
+    assert again.value.score_samples(["nobody's"]).tolist() == [-math.inf]
     assert isinstance(again, Released)
     page = distribution_html(released)
     assert "all others" in page
     codes = UserData.from_users([[7], [2**62]] * 300, features={"code": Integers(0, 2**62)}, labelled=False)
     one = pp.learn_distribution(codes, epsilon=2, method="stable", delta="1e-6")
     one.save(tmp_path / "codes.json")
-    assert pp.load(tmp_path / "codes.json").hypothesis == one.hypothesis
-    assert one.hypothesis.pmf([7, 8, 2**62]) == pytest.approx([0.5, 0, 0.5], abs=0.1)
-    assert set(one.hypothesis.sample(20).tolist()) <= {7, 2**62}
+    assert pp.load(tmp_path / "codes.json").value == one.value
+    assert one.value.pmf([7, 8, 2**62]) == pytest.approx([0.5, 0, 0.5], abs=0.1)
+    assert set(one.value.sample(20).tolist()) <= {7, 2**62}
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_certified_people_find_every_large_value() -> None:
         rng = np.random.default_rng(seed)
         drawn = rng.choice(len(names), size=(n, 2), p=list(true.values()))
         with insecure_randomness():
-            found = learner.learn(texts([[names[i] for i in row] for row in drawn]), rng=SeededRng(seed)).hypothesis
+            found = learner.learn(texts([[names[i] for i in row] for row in drawn]), rng=SeededRng(seed)).value
         said = dict(zip(found.values, found.shares.tolist()))
         misses += max(abs(said.get(word, 0.0) - share) for word, share in true.items()) > 0.15
     assert misses == 0
@@ -333,8 +333,8 @@ def test_open_columns_choose_it_and_ask_for_delta() -> None:
     with pytest.raises(ParameterError, match="one column"):
         pp.learn_distribution(two, epsilon=1, delta="1e-6")
     named = pp.learn_distribution(two, epsilon=1, delta="1e-6", features="word")
-    assert named.hypothesis.columns == ("word",)
-    assert pp.learn_distribution(two, epsilon=1, features="x").hypothesis.columns == ("x",)
+    assert named.value.columns == ("word",)
+    assert pp.learn_distribution(two, epsilon=1, features="x").value.columns == ("x",)
     with pytest.raises(TooLargeError, match="method='stable'"):
         pp.learn_distribution(UserData.from_users([[1]], features={"x": Integers(0, 2**60)}, labelled=False), epsilon=1)
 

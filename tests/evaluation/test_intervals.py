@@ -15,8 +15,8 @@ from scipy.stats import binom
 
 import privpac as pp
 from privpac.errors import ParameterError
-from privpac.evaluation import Evaluation, LeastErrorBound, excess_bound, plan_evaluation
-from privpac.evaluation.intervals import Range, kl_range, laplace_tail, noise_reach, ratio, sum_range, working_bits
+from privpac.evaluation import BestErrorBound, Evaluation, excess_bound, plan_evaluation
+from privpac.evaluation.results import Range, kl_range, laplace_tail, noise_reach, ratio, sum_range, working_bits
 from privpac.exact import precision
 from privpac.guarantee import Neighbours
 
@@ -115,31 +115,31 @@ def test_coverage_of_both_intervals(n: int, epsilon: str, weight: Any) -> None:
         users, cells = draw(n)
         bound = learner.bind(pp.UserData.from_users(users, features=features))
         with insecure_randomness():
-            found = learner.draw(bound, coins).hypothesis
+            found = learner.draw(bound, coins).value
         here = truth_of(cells)
         for rate in RATES:
             shown = getattr(found, rate)
-            missed[rate, "these"] += here[rate] not in shown.these.widened(1e-9)
-            missed[rate, "like"] += population[rate] not in shown.like.widened(2e-3)
+            missed[rate, "these"] += here[rate] not in shown.sample.widened(1e-9)
+            missed[rate, "like"] += population[rate] not in shown.population.widened(2e-3)
     assert max(missed.values()) <= 14, missed
 
 
 def test_more_people_and_more_budget_never_widen_the_plan() -> None:
-    widths = [plan_evaluation(n, epsilon=1).like for n in (10, 50, 200, 1000, 10**5)]
+    widths = [plan_evaluation(n, epsilon=1).population for n in (10, 50, 200, 1000, 10**5)]
     assert widths == sorted(widths, reverse=True)
-    widths = [plan_evaluation(500, epsilon=e).like for e in ("0.1", "0.3", 1, 3)]
+    widths = [plan_evaluation(500, epsilon=e).population for e in ("0.1", "0.3", 1, 3)]
     assert widths == sorted(widths, reverse=True)
     needed = plan_evaluation(epsilon=1, half_width="0.03")
-    assert needed.like <= 0.03 < plan_evaluation(needed.n_users - 1, epsilon=1).like
+    assert needed.population <= 0.03 < plan_evaluation(needed.n_users - 1, epsilon=1).population
     one_of_them = plan_evaluation(1000, epsilon=1, cells="error", neighbours="replace")
-    assert one_of_them.these < plan_evaluation(1000, epsilon=1, cells="error").these
+    assert one_of_them.sample < plan_evaluation(1000, epsilon=1, cells="error").sample
     with pytest.raises(ParameterError):
         plan_evaluation(epsilon=1)
 
 
 def test_words_and_edges() -> None:
     nothing = measured((0, 0, 0, 0))
-    assert nothing.error.like == Range(0.0, 1.0)
+    assert nothing.error.population == Range(0.0, 1.0)
     assert nothing.better_than_constant is False
     assert "not shown to be better" in str(nothing)
     assert any("no better" in line for line in nothing.notes())
@@ -148,13 +148,13 @@ def test_words_and_edges() -> None:
     assert str(good).startswith("wrong for 6.0 % of a person's records (")
     assert "always saying no would be wrong for 27 %" in str(good)
     same = evolve(good, same_people=True)
-    assert same.error.like is None
+    assert same.error.population is None
     assert any("learned from" in line for line in same.notes())
     assert same.error_at_most() == 1.0
     with pytest.raises(ParameterError, match="four cells"):
         _ = measured((5, 5)).lift
     negative = measured((-900, -5, 3, -70))
-    assert all(0 <= rate.these.lo <= rate.these.hi <= 1 for name, rate in negative.rates.items() if name != "lift")
+    assert all(0 <= rate.sample.lo <= rate.sample.hi <= 1 for name, rate in negative.rates.items() if name != "lift")
     known = measured((84_000,), people=1000, neighbours=Neighbours.REPLACE)
     assert known.error.value == pytest.approx(0.1)
 
@@ -164,7 +164,7 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
     for released in (
         pp.evaluate(lambda t: t["x"] > 5, data, epsilon=1),
         pp.evaluate(lambda t: t["x"] > 5, data, epsilon=1, cells="error", neighbours="replace"),
-        pp.least_error(data, pp.Thresholds(), epsilon=1),
+        pp.best_error(data, pp.Thresholds(), epsilon=1),
     ):
         released.save(tmp_path / "r.json")
         assert pp.load(tmp_path / "r.json") == released
@@ -175,7 +175,7 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
 
 def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() -> None:
     """Labels wrong with probability .1 at every x: the least error is .1, and a cut at 70 instead of 50 costs .16."""
-    from privpac.evaluation.best_error import LeastError
+    from privpac.evaluation.best_error import BestErrorLearner
     from privpac.evaluation.evaluator import Evaluator
     from privpac.testing import SeededRng, insecure_randomness
 
@@ -186,11 +186,11 @@ def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() ->
         y = (x > 49) ^ (rng.random(x.shape) < 0.1)
         users = [list(zip(a.tolist(), b.astype(int).tolist())) for a, b in zip(x, y)]
         data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 99)})
-        floor = LeastError(pp.Thresholds(), 1)
+        floor = BestErrorLearner(pp.Thresholds(), 1)
         table = Evaluator(lambda t: t["x"] > 69, 1, rowwise=True)
         with insecure_randomness():
-            low = floor.draw(floor.bind(data), coins).hypothesis
-            found = table.draw(table.bind(data), coins).hypothesis
+            low = floor.draw(floor.bind(data), coins).value
+            found = table.draw(table.bind(data), coins).value
         failed["floor"] += low.lower() > 0.1
         failed["law"] += low.lower(4) > 0.1
         failed["excess"] += excess_bound(found, low) < 0.16
@@ -200,12 +200,12 @@ def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() ->
 
 def test_nobody_and_nothing_known() -> None:
     empty = pp.UserData.from_users([], features={"x": pp.Integers(0, 9)})
-    bound = pp.least_error(empty, pp.Thresholds(), epsilon=1).hypothesis
+    bound = pp.best_error(empty, pp.Thresholds(), epsilon=1).value
     assert bound.lower() == 0.0
     assert 0 <= bound.value <= 1
-    found = pp.evaluate(lambda t: t["x"] > 5, empty, epsilon=1).hypothesis
+    found = pp.evaluate(lambda t: t["x"] > 5, empty, epsilon=1).value
     assert excess_bound(found, bound) == 1.0
-    tight = LeastErrorBound(84_000, 1000, 840, Fraction(1, 840), None, Fraction(19, 20))
+    tight = BestErrorBound(84_000, 1000, 840, Fraction(1, 840), None, Fraction(19, 20))
     assert 0.07 < tight.lower() < tight.lower(16) < 0.1
 
 
@@ -272,7 +272,7 @@ def test_the_excess_is_what_the_formula_expects() -> None:
         wrong = rest * 84
         found = measured((rest * 420 - wrong // 2, wrong // 2, wrong // 2, rest * 420 - wrong // 2))
         spent = Fraction(1, 4)
-        least = LeastErrorBound(learn * 84, learn, 840, spent * Fraction(4, 5) / 840, spent / 5, Fraction(19, 20))
+        least = BestErrorBound(learn * 84, learn, 840, spent * Fraction(4, 5) / 840, spent / 5, Fraction(19, 20))
         assert excess_bound(found, least) == pytest.approx(any_people, rel=0.05)
         assert excess_bound(found, least, records_per_user=16) == pytest.approx(one_law, rel=0.08)
 
@@ -281,7 +281,7 @@ def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
     """Half of the people follow one rule and half its opposite: every rule is wrong for half.  And a single deciding
     person in k: the least error is 1/k of those who disagree.  300 bounds that hold with probability .95 fail more than
     38 times with probability below 1e-6."""
-    from privpac.evaluation.best_error import LeastError
+    from privpac.evaluation.best_error import BestErrorLearner
     from privpac.testing import SeededRng, insecure_randomness
 
     rng, coins = np.random.default_rng(9), SeededRng(9)
@@ -291,9 +291,9 @@ def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
             against = rng.random(120) < share
             users = [[(0, int(a)), (9, int(not a))] for a in against]
             data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 9)})
-            learner = LeastError(pp.Thresholds(direction="both"), 1)
+            learner = BestErrorLearner(pp.Thresholds(direction="both"), 1)
             with insecure_randomness():
-                failed += learner.draw(learner.bind(data), coins).hypothesis.lower() > least
+                failed += learner.draw(learner.bind(data), coins).value.lower() > least
         assert failed <= 24, share
 
 
@@ -307,9 +307,9 @@ def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
 def test_whatever_the_noise_does_within_its_reach_the_truth_is_inside(
     users: list[list[int]], levels: int, epsilon: Fraction, push: list[float]
 ) -> None:
-    """A refuter: every interval for these people holds for any table, any rounding, and any noise that stays within a
-    quarter of the reach of one noise, so that no form of up to four cells leaves its own."""
-    from privpac.evaluation.results import user_tables
+    """A refuter: every interval for the people measured holds for any table, any rounding, and any noise that stays
+    within a quarter of the reach of one noise, so that no form of up to four cells leaves its own."""
+    from privpac.rules.kernels.shares import user_tables
 
     offsets = np.concatenate([[0], np.cumsum([len(u) for u in users])]).astype(np.int64)
     cells = np.array([c for u in users for c in u], np.uint8)
@@ -322,4 +322,4 @@ def test_whatever_the_noise_does_within_its_reach_the_truth_is_inside(
         truth = truth_of(np.asarray(shares, float))
     for name, value in truth.items():
         if np.isfinite(value):
-            assert value in getattr(found, name).these.widened(1e-9), name
+            assert value in getattr(found, name).sample.widened(1e-9), name

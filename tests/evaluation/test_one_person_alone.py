@@ -14,9 +14,7 @@ import pytest
 import privpac as pp
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Missing, UserData
 from privpac.errors import EngineError, IncompatibleGuarantees, SchemaError
-from privpac.evaluation.evaluator import Evaluator
-from privpac.evaluation.predictors import type_of, values_of
-from privpac.evaluation.results import TableKernel
+from privpac.evaluation.evaluator import Evaluator, TableKernel, column_values
 from privpac.methods.prediction.relabel import Relabelling
 from privpac.methods.prediction.voters import VotePredictor
 
@@ -50,19 +48,19 @@ def people(domain: Domain, values: list[Any]) -> UserData:
 
 @pytest.mark.parametrize(("domain", "values"), DOMAINS, ids=lambda v: repr(v)[:40])
 def test_a_value_is_read_the_same_whoever_else_is_there(domain: Domain, values: list[Any]) -> None:
-    together = values_of(people(domain, values), "x")
+    together = column_values(people(domain, values), "x")
     for i, value in enumerate(values):
         if value is None:  # a column of nothing has no type of its own
             continue
-        alone = values_of(people(domain, [value]), "x")
-        assert alone.dtype == together.dtype == type_of(domain)
+        alone = column_values(people(domain, [value]), "x")
+        assert alone.dtype == together.dtype == domain.column_type
         assert repr(alone.to_list()) == repr(together.to_list()[i : i + 1])
-    assert values_of(people(domain, values).take([]), "x").dtype == type_of(domain)
+    assert column_values(people(domain, values).take([]), "x").dtype == domain.column_type
 
 
 def test_numbers_stay_exact() -> None:
-    assert values_of(people(FINE, ["10000000000000000.25"]), "x").to_list() == [Decimal("10000000000000000.25")]
-    assert values_of(people(Integers(-5, 2**64 - 7), [BIG]), "x").to_list() == [BIG]
+    assert column_values(people(FINE, ["10000000000000000.25"]), "x").to_list() == [Decimal("10000000000000000.25")]
+    assert column_values(people(Integers(-5, 2**64 - 7), [BIG]), "x").to_list() == [BIG]
 
 
 def added(predictor: Any, data: UserData, **options: Any) -> np.ndarray[Any, Any]:
@@ -101,7 +99,7 @@ def test_columns_a_cap_leaves_out_are_refused_before_the_spend(tmp_path: Any) ->
     with pytest.raises(SchemaError, match="no domain"):
         pp.evaluate(says_one, data, epsilon=1, max_records=1, ledger=ledger)
     with pytest.raises(SchemaError, match="no domain"):
-        pp.choose({"one": says_one, "two": says_one}, data, epsilon=1, max_records=1, ledger=ledger)
+        pp.select_model({"one": says_one, "two": says_one}, data, epsilon=1, max_records=1, ledger=ledger)
     item = pp.Guarantee(1, unit="item", neighbours="add-remove")
     with pytest.raises(SchemaError, match="no domain"):
         pp.at_user_level(says_one, data, item=item, epsilon=1, ledger=ledger)

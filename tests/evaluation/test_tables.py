@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 import privpac as pp
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.evaluation import Evaluator
-from privpac.evaluation.predictors import bind_predictor
-from privpac.evaluation.results import CELLS, TableKernel, user_tables
+from privpac.evaluation.evaluator import TableKernel, bind_predictor
+from privpac.evaluation.results import CELLS
 from privpac.parameters import DEFAULT_LEVELS
 from privpac.result import NoRelease, Released
+from privpac.rules.kernels.shares import user_tables
 from privpac.testing import SeededRng, insecure_randomness
 
 AGE = {"x": pp.Integers(0, 9)}
@@ -134,7 +135,7 @@ def test_streams_and_memory_give_the_same_sums_and_the_same_parts(tmp_path: Path
     frame.write_parquet(tmp_path / "t.parquet")
     memory = pp.UserData.from_frame(frame, user="who", features=AGE, label="y")
     stream = pp.scan(str(tmp_path / "t.parquet"), user="who", features=AGE, label="y", chunk_rows=1000, progress=False)
-    rule = pp.learn(memory, pp.Thresholds(), epsilon=1).hypothesis
+    rule = pp.learn(memory, pp.Thresholds(), epsilon=1).value
 
     def totals(users: Any) -> list[int]:
         bound, ready = bind_predictor(rule, users)
@@ -189,7 +190,7 @@ def test_draws_follow_the_exact_law_of_the_noise() -> None:
     bound = learner.bind(data)
     with insecure_randomness():
         for _ in range(400):
-            seen.append(learner.draw(bound, rng).hypothesis.sums[0] - 2)
+            seen.append(learner.draw(bound, rng).value.sums[0] - 2)
     assert abs(np.mean(np.array(seen) == 0) - 0.9993) < 0.02
 
 

@@ -17,11 +17,11 @@ from privpac.auditing import audit_exact
 from privpac.auditing.exact import Dataset, datasets
 from privpac.data import Categories, Domain, Integers, UserData
 from privpac.law import Law
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hybrid import HybridSelection
 from privpac.methods.realizable import RealizableSelection
 from privpac.methods.regret import RegretSelection
 from privpac.rules import Stumps
-from privpac.rules.statistics import Mean
+from privpac.rules.profile import Mean
 
 RELATIONS = ["add-remove", "replace"]
 NAMES: dict[str, Domain] = {"k": Categories([2, 0, 1])}
@@ -65,10 +65,10 @@ def universe(columns: dict[str, Domain]) -> set[Dataset]:
 )
 def test_stumps_of_categories_are_private(columns: dict[str, Domain], neighbours: str) -> None:
     data, build = universe(columns), built(columns)
-    learners: list[Any] = [TwoVoices(Stumps(), 1, neighbours=neighbours, levels=12)]
+    learners: list[Any] = [HybridSelection(Stumps(), 1, neighbours=neighbours, levels=12)]
     if columns is NAMES:
         learners += [
-            TwoVoices(Stumps(direction="above"), 1, neighbours=neighbours, levels=7),
+            HybridSelection(Stumps(direction="above"), 1, neighbours=neighbours, levels=7),
             RegretSelection(Stumps(), 1, neighbours=neighbours, public_n_users=3, levels=4),
             RealizableSelection(Stumps(), 1, neighbours=neighbours, tolerance={0: 0, 2: 1}),
         ]

@@ -24,8 +24,9 @@ from privpac.data.split import keyed_words
 from privpac.errors import IncompatibleGuarantees
 from privpac.evaluation import part_budget
 from privpac.evaluation.best_error import MeanError
-from privpac.evaluation.results import TableKernel, user_tables
+from privpac.evaluation.evaluator import TableKernel
 from privpac.evaluation.together import EvaluatedLearner
+from privpac.rules.kernels.shares import user_tables
 
 CLASS = pp.Thresholds(pp.Integers(0, 1), feature="x")
 RECORDS = list(product((0, 1), (0, 1)))
@@ -192,7 +193,7 @@ def test_replace_promises_refuse_a_part_of_a_split() -> None:
     for run in (
         lambda d: pp.learn(d, CLASS, epsilon=1, neighbours="replace"),
         lambda d: pp.evaluate(lambda t: t["x"], d, epsilon=1, neighbours="replace"),
-        lambda d: pp.least_error(d, CLASS, epsilon=1, neighbours="replace"),
+        lambda d: pp.best_error(d, CLASS, epsilon=1, neighbours="replace"),
     ):
         with pytest.raises(IncompatibleGuarantees, match="part of a split"):
             run(part)

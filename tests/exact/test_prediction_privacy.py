@@ -16,8 +16,7 @@ from privpac.law import Law
 from privpac.methods.prediction.reduction_privacy import theorem_a
 from privpac.methods.prediction.relabel import Relabelling
 from privpac.methods.prediction.session import vote_law
-from privpac.methods.prediction.voters import transcript_law
-from privpac.methods.prediction.votes import service_spend, vote_epsilon
+from privpac.methods.prediction.voters import service_spend, transcript_law, vote_epsilon
 from privpac.rules import Intervals, Points, Thresholds
 from privpac.rules.base import ConceptClass
 

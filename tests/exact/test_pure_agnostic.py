@@ -17,12 +17,11 @@ import pytest
 from privpac.auditing import Universe, audit_exact, datasets, user_universe
 from privpac.data import Integers, UserData
 from privpac.law import Law
-from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.papers.pure_agnostic.hashed_points import HashedPointSet
-from privpac.papers.pure_agnostic.median_cut import PrivateMedian
+from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
 from privpac.papers.pure_agnostic.minimum_error import MinimumError, PrivateCompare
-from privpac.papers.pure_agnostic.search import ThresholdSearch
-from privpac.papers.pure_agnostic.surrogates import MajorityHypotheses, Subset
+from privpac.papers.pure_agnostic.representations import HashedPointSet, MajorityHypotheses, Subset
+from privpac.papers.pure_agnostic.search import PrivateMedian, ThresholdSearch
+from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
 from privpac.rules.cuts import Thresholds
 from privpac.rules.enumerated import FiniteClass
 from privpac.rules.points import Points

@@ -24,8 +24,7 @@ from privpac.law import Law
 from privpac.methods.prediction.reduction_privacy import theorem_a, theorem_c
 from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction, EmpiricalLearner
 from privpac.rules import FiniteClass, Intervals, Points, Thresholds
-from privpac.rules.base import ConceptClass
-from privpac.rules.labellings import Loss
+from privpac.rules.base import ConceptClass, Loss
 
 THREE = Integers(0, 2)
 EVERY = np.array(list(product((0, 1), repeat=3)), dtype=np.uint8)

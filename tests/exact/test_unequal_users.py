@@ -17,10 +17,11 @@ from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours, Unit
 from privpac.methods.baselines import RecordsAsUsers
 from privpac.methods.regret import RegretSelection
-from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.papers.pure_agnostic.hashed_points import HashedPointSet
+from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
 from privpac.papers.pure_agnostic.minimum_error import MinimumError
+from privpac.papers.pure_agnostic.representations import HashedPointSet
 from privpac.papers.pure_agnostic.search import ThresholdSearch
+from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
 from privpac.rules.cuts import Thresholds
 from privpac.rules.points import Points
 

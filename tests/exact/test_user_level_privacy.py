@@ -1,5 +1,5 @@
-"""Item-level algorithms at user level are private per user, decided exactly for both relations and all ways; a cap that
-is not enforced and a rate that is too high are caught."""
+"""Item-level algorithms at user level are private per user, decided exactly for both relations and all strategies; a
+cap that is not enforced and a rate that is too high are caught."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privpac.data import Integers, UserData
 from privpac.guarantee import Guarantee, Unit, replace_unit
 from privpac.law import Law
 from privpac.methods import ItemAlgorithm
-from privpac.methods.user_level import Way
+from privpac.methods.user_level import Strategy
 
 BITS = Integers(0, 1)
 
@@ -49,15 +49,15 @@ def holds(learner: ItemAlgorithm, n: int = 3, least: int = 0) -> bool:
     ).holds
 
 
-def learner(eta: str, relation: str, epsilon: str, way: str = "auto") -> ItemAlgorithm:
+def learner(eta: str, relation: str, epsilon: str, strategy: str = "auto") -> ItemAlgorithm:
     spent = Fraction(eta) * (1 if relation == "add-remove" else 2)
     return ItemAlgorithm(
-        Majority(Fraction(eta)), Guarantee(spent, unit="item", neighbours=relation), epsilon, way_named=way
+        Majority(Fraction(eta)), Guarantee(spent, unit="item", neighbours=relation), epsilon, strategy_named=strategy
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("eta", "relation", "epsilon", "way"),
+    ("eta", "relation", "epsilon", "strategy"),
     [
         ("1/2", "add-remove", "1", "group"),
         ("1/2", "add-remove", "1", "sampling"),
@@ -66,28 +66,28 @@ def learner(eta: str, relation: str, epsilon: str, way: str = "auto") -> ItemAlg
         ("1", "replace", "1", "auto"),
     ],
 )
-def test_every_way_keeps_its_promise(eta: str, relation: str, epsilon: str, way: str) -> None:
-    made = learner(eta, relation, epsilon, way)
+def test_every_way_keeps_its_promise(eta: str, relation: str, epsilon: str, strategy: str) -> None:
+    made = learner(eta, relation, epsilon, strategy)
     assert made.guarantee.epsilon <= Fraction(epsilon)
-    assert holds(made, 3 if made.way.rate == 1 else 2, 1 if relation == "replace" else 0)
+    assert holds(made, 3 if made.strategy.rate == 1 else 2, 1 if relation == "replace" else 0)
 
 
-def mutated(made: ItemAlgorithm, way: Way) -> ItemAlgorithm:
+def mutated(made: ItemAlgorithm, strategy: Strategy) -> ItemAlgorithm:
     class Other(ItemAlgorithm):
         @property
-        def way(self) -> Way:
-            return way
+        def strategy(self) -> Strategy:
+            return strategy
 
     return Other(made.algorithm, made.item, made.epsilon, made.delta)
 
 
 def test_a_cap_that_is_not_enforced_is_caught() -> None:
     made = learner("1/2", "add-remove", "1", "group")
-    assert not holds(mutated(made, replace(made.way, records=3)))
+    assert not holds(mutated(made, replace(made.strategy, records=3)))
 
 
 def test_a_rate_that_is_too_high_is_caught() -> None:
     made = learner("2", "add-remove", "1")
-    assert made.way.name == "sampling"
-    assert not holds(mutated(made, replace(made.way, rate=2 * made.way.rate)), 2)
-    assert replace_unit(made.item.subsample(2 * made.way.rate, "poisson"), Unit.USER).epsilon > 1
+    assert made.strategy.name == "sampling"
+    assert not holds(mutated(made, replace(made.strategy, rate=2 * made.strategy.rate)), 2)
+    assert replace_unit(made.item.subsample(2 * made.strategy.rate, "poisson"), Unit.USER).epsilon > 1

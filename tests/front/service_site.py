@@ -22,8 +22,8 @@ import numpy as np
 from privpac.data import Floats, UserData
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
+from privpac.methods.prediction.service_plan import plan_service
 from privpac.methods.prediction.session import PredictionSession
-from privpac.planning.services import plan_service
 from privpac.serve.app import create_app
 from privpac.serve.door import Door
 from privpac.serve.keys import KeyStore, Role

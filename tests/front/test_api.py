@@ -63,13 +63,13 @@ def test_epsilon_and_a_class_are_enough() -> None:
 def test_result_says_rule_unit_relation_and_method() -> None:
     lines = str(pp.learn(people(), pp.Thresholds(), epsilon=1)).splitlines()
     assert len(lines) == 3
-    assert lines[1].startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · two voices")
+    assert lines[1].startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · hybrid selection")
 
 
 def test_label_column_gives_the_rule_its_name() -> None:
     frame = pl.DataFrame({"who": ["a", "b"], "age": [3, 90], "sick": [False, True]})
     rule = pp.learn(pp.UserData.from_frame(frame, user="who", features=AGES, label="sick"), pp.Thresholds(), epsilon=1)
-    assert str(rule.hypothesis).startswith("sick ")
+    assert str(rule.value).startswith("sick ")
 
 
 def test_with_a_ledger_the_result_says_what_is_left(book: pp.BudgetLedger) -> None:
@@ -77,7 +77,7 @@ def test_with_a_ledger_the_result_says_what_is_left(book: pp.BudgetLedger) -> No
     second = pp.learn(people(), pp.Thresholds(), epsilon="1/2", ledger=book)
     assert first.parameters["budget left"] == "(1.5, 0) of (2, 0)"
     assert "budget left = (1, 0) of (2, 0)" in str(second)
-    assert [spend.label for spend in book.history()] == ["TwoVoices of Thresholds"] * 2
+    assert [spend.label for spend in book.history()] == ["HybridSelection of Thresholds"] * 2
 
 
 def test_a_busy_ledger_does_not_take_a_paid_rule_away(book: pp.BudgetLedger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_edge_cases_give_a_rule_by_the_same_law_without_any_warning(edge: str, o
         rule = pp.learn(EDGES[edge], pp.Thresholds(), epsilon=1, **options)
     assert rule.outcome == "released"
     assert rule.warnings == ()
-    assert rule.hypothesis.cut in range(101)
+    assert rule.value.cut in range(101)
 
 
 def test_a_user_of_a_million_records_counts_as_one() -> None:
@@ -170,8 +170,8 @@ def test_a_user_of_a_million_records_counts_as_one() -> None:
 
 
 def test_auto_follows_the_setting() -> None:
-    assert isinstance(learner_for(pp.Thresholds(), epsilon=1), pp.TwoVoices)
-    assert isinstance(learner_for(pp.Thresholds(), epsilon=1, neighbours="replace"), pp.TwoVoices)
+    assert isinstance(learner_for(pp.Thresholds(), epsilon=1), pp.HybridSelection)
+    assert isinstance(learner_for(pp.Thresholds(), epsilon=1, neighbours="replace"), pp.HybridSelection)
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, method="regret"), RegretSelection)
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, setting="realizable"), RealizableSelection)
     for own in ({"statistic": "mean"}, {"tau": 3}):
@@ -185,9 +185,9 @@ def test_auto_follows_the_setting() -> None:
 
 def test_every_method_runs_and_takes_a_public_number_of_users() -> None:
     for method in set(METHODS) - {"trimmed"}:
-        wide: dict[str, Any] = {"small-tree": pp.SmallTrees(), "card": pp.PointsCard()}
+        wide: dict[str, Any] = {"small-tree": pp.SmallTrees(), "scorecard": pp.Scorecards()}
         facts: dict[str, Any] = {"public_n_users": 100, "records_per_user": 2, "max_records": 2}
-        facts |= {"delta": "1e-6"} if method == "card" else {}
+        facts |= {"delta": "1e-6"} if method == "scorecard" else {}
         assert pp.learn(people(), wide.get(method, pp.Thresholds()), epsilon=1, method=method, **facts)
 
 
@@ -205,7 +205,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"max_records": 0}, ParameterError, "max_records"),
     ({"max_records": "3"}, TypeError, "max_records"),
     ({"public_n_users": -5}, ParameterError, "public_n_users"),
-    ({"tolerance": 1}, ParameterError, "unknown option 'tolerance': the method 'voices' takes levels"),
+    ({"tolerance": 1}, ParameterError, "unknown option 'tolerance': the method 'hybrid' takes levels"),
     ({"method": "realizable", "tau": 1}, ParameterError, "the method 'realizable' takes tolerance"),
     ({"method": "mean", "statistic": "regret"}, ParameterError, "unknown option 'statistic'"),
     ({"rng": 3}, ParameterError, "unknown option 'rng'"),
@@ -285,12 +285,12 @@ def one_of_each() -> dict[str, pp.Released]:
         "b": pp.Categories(["no", "yes"]),
     }
     columns = {"threshold": "f", "threshold-below": "g", "threshold-both": "d", "point": "c", "interval": "n"}
-    columns |= {"stump": "ngfdc", "rectangle": "ng", "halfspace": "ngd", "card": "ngdcab", "small-tree": "ngdc"}
+    columns |= {"stump": "ngfdc", "rectangle": "ng", "halfspace": "ngd", "scorecard": "ngdcab", "small-tree": "ngdc"}
     out = {}
     for name in RULES:
         features = {column: domains[column] for column in columns.get(name, "ab")}
         data = pp.UserData.from_frame(frame, user="who", features=features, label="y")
-        needed: dict[str, Any] = {"delta": "1e-6"} if name == "card" else {}
+        needed: dict[str, Any] = {"delta": "1e-6"} if name == "scorecard" else {}
         out[name] = pp.learn(data, rule_class(name, features), epsilon=1, **needed)
     table = pp.FiniteClass([[0, 1, 1], [1, 0, 0]], domains["c"], feature="c")
     data = pp.UserData.from_frame(frame, user="who", features={"c": domains["c"]}, label="y")
@@ -307,11 +307,11 @@ def test_every_rule_loads_identically_in_a_fresh_process(tmp_path: Path) -> None
         "for path in sorted(pathlib.Path(sys.argv[1]).glob('*.json')):\n"
         "    rule = pp.load(path)\n"
         "    rule.save(path.with_suffix('.again'))\n"
-        "    print(path.stem, '|', str(rule.hypothesis).replace(chr(10), ' '))\n"
+        "    print(path.stem, '|', str(rule.value).replace(chr(10), ' '))\n"
     )
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert dict(line.split(" | ", 1) for line in run.stdout.splitlines()) == {
-        name: str(rule.hypothesis).replace("\n", " ") for name, rule in rules.items()
+        name: str(rule.value).replace("\n", " ") for name, rule in rules.items()
     }
     for name in rules:
         assert (tmp_path / f"{name}.again").read_bytes() == (tmp_path / f"{name}.json").read_bytes()

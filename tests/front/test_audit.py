@@ -144,14 +144,14 @@ class OwnLearn(pp.RealizableSelection):
 
 class ModeTree(pp.TreeLearner):
     def draw(self, bound: Any, rng: Any) -> Any:
-        return replace(super().draw(bound, rng), hypothesis=bound.tree.rule(bound.tree.root, bound.label))
+        return replace(super().draw(bound, rng), value=bound.tree.rule(bound.tree.root, bound.label))
 
 
-class Elsewhere(pp.TwoVoices):
+class Elsewhere(pp.HybridSelection):
     """Draws a rule that its law has not."""
 
     def draw(self, bound: Any, rng: Any) -> Any:
-        return replace(super().draw(bound, rng), hypothesis=pp.Intervals(THREE, "x").decode(3, bound.label))
+        return replace(super().draw(bound, rng), value=pp.Intervals(THREE, "x").decode(3, bound.label))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_sampler_that_does_not_draw_from_its_law_is_caught(learner: Any) -> No
 
 
 HONEST: dict[str, Any] = {
-    "two voices": lambda: pp.TwoVoices(TINY, 1),
+    "hybrid selection": lambda: pp.HybridSelection(TINY, 1),
     "mean": lambda: pp.RegretSelection(TINY, 1, statistic="mean"),
     "regret": lambda: pp.RegretSelection(TINY, 1, public_n_users=2),
     "realizable": lambda: pp.RealizableSelection(TINY, 4, max_records=1),

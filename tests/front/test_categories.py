@@ -13,7 +13,7 @@ from commands import Command, Run
 import privpac as pp
 from privpac.data.schema_file import Schema
 from privpac.sklearn import PrivateRuleClassifier
-from privpac.studio.plans import planned, rule_name
+from privpac.studio.plans import planned, shown_rule_name
 
 SITES = ["west", "north", "south"]
 UNORDERED, ORDERED = "site={west,north,south}", "site={west<north<south}"
@@ -33,7 +33,7 @@ def test_the_command_learns_saves_and_applies_a_category(command: Command, table
         return command("learn", table, "-u", "who", "-y", "ill", "--feature", feature, "-e", "20", *more)
 
     assert learn(UNORDERED, "-o", "rule.json").out.startswith("ill when site is north\n")
-    stored = json.loads((table.parent / "rule.json").read_text())["hypothesis"]
+    stored = json.loads((table.parent / "rule.json").read_text())["value"]
     assert (stored["kind"], stored["direction"], stored["cut"]) == ("stump", "is", "1")
     assert command("predict", "rule.json", table).code == 0
     refused = learn(UNORDERED, "-r", "threshold")
@@ -65,9 +65,9 @@ def test_the_estimator_asks_for_a_category(table: Path) -> None:
 
 def test_the_studio_plans_what_would_be_learned() -> None:
     columns: dict[str, pp.Domain] = {"site": pp.Categories(SITES)}
-    assert rule_name(None, columns) == "stump"
-    assert rule_name(None, {"site": pp.Categories(SITES, ordered=True)}) == "threshold"
-    assert rule_name(None, dict.fromkeys("abcde", pp.Integers(0, 9))) == "small-tree"
+    assert shown_rule_name(None, columns) == "stump"
+    assert shown_rule_name(None, {"site": pp.Categories(SITES, ordered=True)}) == "threshold"
+    assert shown_rule_name(None, dict.fromkeys("abcde", pp.Integers(0, 9))) == "small-tree"
     schema = Schema(columns=columns, user="who", label="ill")  # type: ignore[arg-type]
     found = planned(schema, "t.toml", rule=None, epsilon="1", alpha="0.1", people=None, records=4)
     assert found["rule"] == "stump"

@@ -96,7 +96,7 @@ def test_nothing_else_runs_a_check(command: Command, table: str, monkeypatch: py
 AGE = ["--user", "who", "--feature", "age=0:99"]
 READING = {
     "learn": ["learn", "TABLE", *DECLARED, "--epsilon", 1],
-    "least-error": ["least-error", "TABLE", *DECLARED, "--epsilon", 1],
+    "best-error": ["best-error", "TABLE", *DECLARED, "--epsilon", 1],
     "check": ["check", "TABLE", *DECLARED],
     "domains": ["domains", "TABLE"],
     "quantile": ["quantile", "TABLE", *AGE, "--epsilon", 1],
@@ -104,8 +104,19 @@ READING = {
     "cap": ["cap", "TABLE", *AGE, "--epsilon", 1],
     "predict": ["predict", "rule.json", "TABLE"],
     "evaluate": ["evaluate", "rule.json", "TABLE", "--user", "who", "--label", "ill", "--epsilon", 1],
-    "choose": ["choose", "TABLE", "--model", "a=rule.json", "--user", "who", "--label", "ill", "--epsilon", 1],
-    "compare": ["compare", "TABLE", "--public", *DECLARED, "--epsilon", 1, "--draws", "1", "--method", "voices"],
+    "select-model": [
+        "select-model",
+        "TABLE",
+        "--model",
+        "a=rule.json",
+        "--user",
+        "who",
+        "--label",
+        "ill",
+        "--epsilon",
+        1,
+    ],
+    "compare": ["compare", "TABLE", "--public", *DECLARED, "--epsilon", 1, "--draws", "1", "--method", "hybrid"],
     "simulate": ["protocol", "simulate", "TABLE", "--public", *DECLARED, "--seeds", "1"],
 }
 

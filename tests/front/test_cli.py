@@ -95,7 +95,7 @@ def test_every_rule_can_be_learned_saved_and_applied(
     assert json.loads(run.out) == json.loads(Path("m.json").read_text())
     predicted = privpac("predict", "m.json", "t.csv", "--json")
     assert predicted.code == 0
-    expected = pp.load("m.json").hypothesis.predict(pl.read_parquet(table))
+    expected = pp.load("m.json").value.predict(pl.read_parquet(table))
     assert json.loads(predicted.out) == expected.tolist()
 
 
@@ -167,7 +167,7 @@ def test_ledger_is_spent_shown_and_verified(privpac: Command, table: Path) -> No
     assert "budget exhausted" in exhausted
     assert spends() == 2
     shown = privpac("ledger", "show", "b.db").out
-    assert shown.count("TwoVoices") == 2
+    assert shown.count("HybridSelection") == 2
     assert "left (0, 0)" in shown
     assert len(json.loads(privpac("ledger", "show", "b.db", "--json").out)["spends"]) == 2
     head = json.loads(privpac("ledger", "verify", "b.db", "--json").out)["head"]
@@ -416,7 +416,7 @@ def test_internal_errors_show_no_traceback(privpac: Command, table: Path, monkey
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError(SECRET_ID)
 
-    monkeypatch.setattr("privpac.data.users.UserData.read", broken)
+    monkeypatch.setattr("privpac.data.users.UserData.of_files", broken)
     assert "internal error (KeyError)" in one_line(privpac("learn", table, *LEARN), code=1)
 
 
@@ -488,7 +488,7 @@ def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     assert "no method can:" in run.out
     assert "typical:" in run.out
     assert "assumes" in run.out
-    assert "recommended: voices, because" in run.out
+    assert "recommended: hybrid, because" in run.out
     body = json.loads(
         privpac(
             "plan", "thresholds", "--domain", 1441, "-m", 4, "-m", 16, "-e", 1, "--setting", "realizable", "--json"
@@ -530,7 +530,7 @@ def test_plan_answers_the_other_way_round_and_for_other_things(privpac: Command)
         (["histogram", "--bins", 100, "-e", 1, "-m", 4], "clipped histogram"),
         (["medians", "--domain", "2^32", "-e", 1, "-m", 1], "exponential mechanism"),
         (["threshold", "--domain", 1024, "--model", "shuffle", "-e", 1, "-d", "1e-6", "-m", 1], "shuffle agreement"),
-        (["threshold", "--domain", 99, "-e", 1, "-m", 4, "--every-method", "--no-predict"], "threshold search"),
+        (["threshold", "--domain", 99, "-e", 1, "-m", 4, "--all", "--no-predict"], "threshold search"),
         (["threshold", "--domain", 99, "-e", 1, "-m", 16, "--people-are", "differ"], "keep one label"),
     ):
         run = privpac("plan", *words)

@@ -22,11 +22,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
-from privpac.api.distributions import distribution_learner, equal_bins, selector_for
+from privpac.api.distributions import distribution_learner, selector_for
 from privpac.distributions import DiscreteDistribution, GaussianDistribution, HistogramDistribution, ProductDistribution
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
+from privpac.distributions.histogram import equal_bins
 from privpac.errors import BudgetExhausted, ItemLevelWarning, ParameterError, SchemaError, TooLargeError
-from privpac.papers.few_examples_per_user.cover_learner import CoverLearner
+from privpac.papers.few_examples_per_user.covers import CoverLearner
 from privpac.report.distribution import candidates_of, distribution_html, distribution_picture
 from privpac.result import NoRelease, Released
 from privpac.sklearn import PrivateGaussian, PrivateHistogram
@@ -62,7 +63,7 @@ def test_the_right_candidate_is_selected_with_its_promise() -> None:
     assert chosen.parameters["name"] == "short"
     assert str(chosen.guarantee) == "(1, 0)-DP per user, add-remove"
     assert chosen.warnings == ()
-    np.testing.assert_allclose(chosen.hypothesis.pdf([10.0]), stats.expon(scale=20).pdf([10.0]))
+    np.testing.assert_allclose(chosen.value.pdf([10.0]), stats.expon(scale=20).pdf([10.0]))
 
 
 def test_candidates_must_be_declared_public_or_released() -> None:
@@ -88,7 +89,7 @@ def test_released_candidates_are_opened_and_their_budgets_added_once() -> None:
     assert selector.total_guarantee.epsilon == Fraction(7, 4)
     assert selector_for(listed, candidates_epsilon=2, **options).candidates_epsilon == 2
     chosen = pp.select_distribution(data, [first, second], **options)
-    assert isinstance(chosen.hypothesis, HistogramDistribution)
+    assert isinstance(chosen.value, HistogramDistribution)
 
 
 def test_budgets_of_another_relation_or_unit_are_not_added_up_silently() -> None:
@@ -100,9 +101,7 @@ def test_budgets_of_another_relation_or_unit_are_not_added_up_silently() -> None
             selector_for([other], epsilon=1, candidates_are="dp-released", records_per_user=10)
     # A result without guarantee is no private release either.
     with pytest.raises(ParameterError, match="candidates_epsilon"):
-        selector_for(
-            [Released(replaced.hypothesis, None)], epsilon=1, candidates_are="dp-released", records_per_user=10
-        )
+        selector_for([Released(replaced.value, None)], epsilon=1, candidates_are="dp-released", records_per_user=10)
 
 
 def test_a_result_without_a_release_is_no_candidate() -> None:
@@ -140,13 +139,13 @@ def test_every_family_is_learned_saved_and_read_back(
     family: str, columns: list[str], options: dict[str, Any], kind: type, tmp_path: Path
 ) -> None:
     released = pp.learn_distribution(users(*columns), family, epsilon=1, **options)
-    found = released.hypothesis.parts[0] if kind is ProductDistribution and len(columns) == 1 else released.hypothesis
+    found = released.value.parts[0] if kind is ProductDistribution and len(columns) == 1 else released.value
     assert isinstance(found, kind if len(columns) > 1 or kind is not ProductDistribution else DiscreteDistribution)
-    assert released.hypothesis.columns == tuple(columns)
+    assert released.value.columns == tuple(columns)
     assert str(released.guarantee) == "(1, 0)-DP per user, add-remove"
     released.save(tmp_path / "d.json")
     assert pp.load(tmp_path / "d.json") == released
-    assert len(released.hypothesis.sample(5)) == 5
+    assert len(released.value.sample(5)) == 5
 
 
 def test_family_and_method_name_the_learner() -> None:
@@ -162,7 +161,7 @@ def test_family_and_method_name_the_learner() -> None:
 def test_a_learned_histogram_is_close_to_the_table_at_a_large_epsilon() -> None:
     released = pp.learn_distribution(users("site"), epsilon=8, max_records=10)
     # Noise of scale 10/8 on each of three counts among 4000 records: 100 off has probability below 1e-30.
-    np.testing.assert_allclose(released.hypothesis.probabilities, [np.mean(name == SITES) for name in "abc"], atol=0.05)
+    np.testing.assert_allclose(released.value.probabilities, [np.mean(name == SITES) for name in "abc"], atol=0.05)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""How good is it: learn with a part set aside, evaluate, choose and least-error, in Python, command and estimator."""
+"""How good is it: learn with a part set aside, evaluate, select-model and best-error, in Python, command and
+estimator."""
 
 from __future__ import annotations
 
@@ -93,28 +94,28 @@ def test_nobody_one_person_and_people_without_records(users: list[Any], neighbou
     data = pp.UserData.from_users(users, features={"age": pp.Integers(0, 9)})
     rule = pp.learn(data, pp.Thresholds(), epsilon="0.01", evaluate="1/5", certify="1/4", neighbours=neighbours)
     for rate in rule.evaluation.rates.values():
-        assert -1 <= rate.these.lo <= rate.these.hi <= 1
-        assert -1 <= rate.like.lo <= rate.like.hi <= 1
+        assert -1 <= rate.sample.lo <= rate.sample.hi <= 1
+        assert -1 <= rate.population.lo <= rate.population.hi <= 1
     assert 0 <= rule.certificate.excess <= 1
     assert str(rule)
-    assert pp.choose({"a": lambda t: t["age"], "b": lambda t: 1}, data, epsilon=1, neighbours=neighbours)
+    assert pp.select_model({"a": lambda t: t["age"], "b": lambda t: 1}, data, epsilon=1, neighbours=neighbours)
     pp.evaluate(rule, data, epsilon=200, neighbours=neighbours, cells="error")
 
 
 def test_epsilons_at_both_ends(people: pp.UserData) -> None:
     rule = pp.Thresholds(pp.Integers(0, 99), feature="age").decode(CUT + 1)
-    exact = pp.evaluate(rule, people, epsilon=200).hypothesis
+    exact = pp.evaluate(rule, people, epsilon=200).value
     assert exact.n_people.value == pytest.approx(900, abs=0.1)
     assert abs(exact.error.value - 0.1) < 0.02
-    assert exact.error.these.hi - exact.error.these.lo < 0.004
+    assert exact.error.sample.hi - exact.error.sample.lo < 0.004
     for tiny in ("1e-12", "1e-25"):
-        vague = pp.evaluate(rule, people, epsilon=tiny).hypothesis
-        assert 0 <= vague.error.like.lo <= vague.error.like.hi <= 1
+        vague = pp.evaluate(rule, people, epsilon=tiny).value
+        assert 0 <= vague.error.population.lo <= vague.error.population.hi <= 1
         assert str(vague)
     with pytest.raises(ParameterError, match="epsilon must be at least"):
         pp.evaluate(rule, people, epsilon="1e-40")
     with pytest.raises(ParameterError, match="epsilon must be at least"):
-        pp.least_error(people, CUTS, epsilon="1e-40")
+        pp.best_error(people, CUTS, epsilon="1e-40")
 
 
 def test_without_people_records_are_spoken_of(frame: pl.DataFrame) -> None:
@@ -122,8 +123,8 @@ def test_without_people_records_are_spoken_of(frame: pl.DataFrame) -> None:
     with pytest.warns(ItemLevelWarning):
         found = pp.learn(data, CUTS, epsilon=1, evaluate="1/5")
     assert "of records (" in str(found)
-    assert "records like these" in str(found)
-    assert "people like these" not in str(found.evaluation)
+    assert "new records from the same population" in str(found)
+    assert "new people from the same population" not in str(found.evaluation)
 
 
 def test_few_people_and_no_gain_are_said(people: pp.UserData) -> None:
@@ -145,15 +146,15 @@ def test_choose_finds_the_best_and_evaluates_it_on_others(people: pp.UserData, t
         "broken": lambda table: 1 / 0,
         "column": "said",
     }
-    found = pp.choose(models, people, epsilon=1, evaluate="1/4")
-    assert found.hypothesis.name in ("good", "column")
+    found = pp.select_model(models, people, epsilon=1, evaluate="1/4")
+    assert found.value.name in ("good", "column")
     assert found.evaluation.error.value < 0.35
     assert found.guarantee is not None
     assert found.guarantee.epsilon == 1
     found.save(tmp_path / "c.json")
     assert pp.load(tmp_path / "c.json") == found
     with pytest.raises(ParameterError):
-        pp.choose({}, people, epsilon=1)
+        pp.select_model({}, people, epsilon=1)
 
 
 def test_choose_scores_models_as_plain_counting_does(people: pp.UserData) -> None:
@@ -183,7 +184,7 @@ def test_learn_evaluate_and_certify_on_the_command_line(command: Command, table:
     page = Path("good.html").read_text()
     assert page.count("<svg") == 2
     assert "a constant: wrong" in page
-    assert pp.load("good.json").hypothesis.cells == "table"
+    assert pp.load("good.json").value.cells == "table"
     shown = json.loads(command("evaluate", "column:said", "t.parquet", *BASE, "--json").out)
     assert 0 < shown["rates"]["error"]["value"] < 0.4
     streamed = command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "1/5", "--engine", "stream")
@@ -192,16 +193,16 @@ def test_learn_evaluate_and_certify_on_the_command_line(command: Command, table:
         assert command("evaluate", "rule.json", "t.parquet", *BASE, "--engine", engine, "--cells", "error").code == 0
 
 
-def test_choose_and_least_error_on_the_command_line(command: Command, table: Path) -> None:
+def test_select_model_and_best_error_on_the_command_line(command: Command, table: Path) -> None:
     command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--out", "rule.json")
-    run = command("choose", "t.parquet", "--model", "mine=rule.json", "--model", "theirs=column:said", *BASE,
+    run = command("select-model", "t.parquet", "--model", "mine=rule.json", "--model", "theirs=column:said", *BASE,
                   "--evaluate", "1/4")  # fmt: skip
     assert run.code == 0, run
     assert "chosen from mine, theirs" in run.out
-    low = command("least-error", "t.parquet", *BASE, "--feature", "age=0:99", "--out", "low.json")
+    low = command("best-error", "t.parquet", *BASE, "--feature", "age=0:99", "--out", "low.json")
     assert low.code == 0, low
     assert "no rule of this kind is wrong less often than" in low.out
-    assert 0 <= pp.load("low.json").hypothesis.lower() < 0.2
+    assert 0 <= pp.load("low.json").value.lower() < 0.2
 
 
 @pytest.mark.parametrize(
@@ -214,11 +215,11 @@ def test_choose_and_least_error_on_the_command_line(command: Command, table: Pat
         ("evaluate", "column:said", "t.parquet", *BASE, "--cells", "both"),
         ("evaluate", "column:said", "t.parquet", *BASE, "--weight", "record"),
         ("evaluate", "column:said", "t.parquet", *BASE, "--confidence", "2"),
-        ("choose", "t.parquet", "--model", "a", *BASE),
-        ("choose", "t.parquet", "--model", "a=column:said", "--model", "a=column:said", *BASE),
+        ("select-model", "t.parquet", "--model", "a", *BASE),
+        ("select-model", "t.parquet", "--model", "a=column:said", "--model", "a=column:said", *BASE),
         ("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--certify", "1/4"),
         ("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "5"),
-        ("least-error", "t.parquet", *BASE, "--feature", "age=0:99", "--rule", "nonsense"),
+        ("best-error", "t.parquet", *BASE, "--feature", "age=0:99", "--rule", "nonsense"),
     ],
 )
 def test_bad_questions_are_refused_in_one_line(command: Command, table: Path, words: tuple[str, ...]) -> None:
@@ -233,7 +234,7 @@ def test_plans_of_an_evaluation(command: Command) -> None:
     assert run.code == 0, run
     assert run.out.startswith("2,000 people, epsilon 1, add-remove: an error of 10 % is known to")
     found = json.loads(command("plan", "evaluation", "--epsilon", "1", "--alpha", "0.02", "--json").out)
-    assert found["like"] <= 0.02
+    assert found["population"] <= 0.02
     assert found["n_users"] == pp.plan_evaluation(epsilon=1, half_width="0.02").n_users
     for bad in (["--epsilon", "1"], ["--people", "20"], ["--epsilon", "1", "--people", "20", "--alpha", "0.1"]):
         assert command("plan", "evaluation", *bad).code == 2
@@ -281,7 +282,7 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
     page = report_html(rule, CUTS)
     assert "best rule of its kind" in page
     assert "Before the data, with all of epsilon" in page
-    assert "people like these" in page
+    assert "new people from the same population" in page
     assert "How good it is" not in report_html(pp.learn(people, CUTS, epsilon=1))
     found = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, cells="error", neighbours="replace")
     assert evaluation_html(found).count("<svg") == 1
@@ -301,7 +302,7 @@ def test_a_points_card_is_evaluated() -> None:
     users = [[(k % 2, k // 2 % 2, k % 2)] for k in range(300)]
     features = {"a": pp.Integers(0, 1), "b": pp.Integers(0, 1)}
     data = pp.UserData.from_users(users, features=features)
-    found = pp.learn(data, RULES["card"](features), epsilon=2, delta="1e-6", evaluate="1/4")
+    found = pp.learn(data, RULES["scorecard"](features), epsilon=2, delta="1e-6", evaluate="1/4")
     assert found.guarantee is not None
     assert found.guarantee.epsilon == 2
     assert found.evaluation.error.value <= 1

@@ -20,7 +20,7 @@ import pytest
 from commands import Command, Run
 
 import privpac as pp
-from privpac.cli import learn as learn_command
+from privpac.cli import jobs
 from privpac.data import parse_feature
 from privpac.device.tasks import KINDS
 from privpac.errors import PrivpacError
@@ -59,14 +59,14 @@ AGREED = (
     "halfspace",
     *ONLY_AGREED,
 )
-WIDE = ("small-tree", "card")
+WIDE = ("small-tree", "scorecard")
 LEARNS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("voices", "regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), (*LISTED, "nodes")
+        ("hybrid", "regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), (*LISTED, "nodes")
     ),
     "auto": (*LISTED, *WIDE, "nodes", "branch"),
     "small-tree": ("small-tree",),
-    "card": ("card",),
+    "scorecard": ("scorecard",),
     "direct": CUTS,
     "search": ONE_WAY,
     "reduction": (*LISTED, "nodes", "branch"),
@@ -80,7 +80,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "reduction": {"public_n_users": 72},
     "agreement": {"delta": "1e-4"},
     "tree": {"delta": "1e-4"},
-    "card": {"delta": "1e-4"},
+    "scorecard": {"delta": "1e-4"},
 }
 """What a method must be told."""
 TREES = {"nodes": "thresholds:0:3", "branch": "path:/"}
@@ -104,7 +104,7 @@ def _features(rule: str) -> tuple[str, ...]:
 
 
 def _needs(rule: str, method: str) -> dict[str, Any]:
-    return NEEDS.get(method, {}) | ({"delta": "1e-4"} if rule in ("branch", "card") else {})
+    return NEEDS.get(method, {}) | ({"delta": "1e-4"} if rule in ("branch", "scorecard") else {})
 
 
 def _table(users: int = 72, records: int = 2) -> pl.DataFrame:
@@ -232,7 +232,7 @@ def test_the_command_gives_a_result_or_a_clear_refusal(
 ) -> None:
     _table().write_parquet(tmp_path / "t.parquet")
     book = Counted()
-    monkeypatch.setattr(learn_command, "spending_ledger", lambda *_: book)
+    monkeypatch.setattr(jobs, "spending_ledger", lambda *_: book)
     every = ((method, *way) for method in EVERY_METHOD for way in WAYS)
     for method, setting, relation, engine in every if all_ways else _in_turn(rule):
         before = book.spends

@@ -13,7 +13,7 @@ import pytest
 
 import privpac as pp
 from privpac.cli import app as command
-from privpac.cli.commands import load
+from privpac.cli.commands import load_commands
 from privpac.distributions import ClippedHistogram
 from privpac.errors import EngineError, LawError, ParameterError, SchemaError, TooLargeError
 from privpac.methods import RegretSelection
@@ -60,7 +60,7 @@ def test_the_command_never_says_that_nothing_was_spent(
     pp.BudgetLedger.create(tmp_path / "a.db", pp.Guarantee(3, unit="user", neighbours="add-remove"), dataset="d")
     words = ["distribution", str(tmp_path / "a.parquet"), "-u", "u", "-f", "x=0:9", "-e", "1", "--max-records", "5"]
     monkeypatch.setattr(sys, "argv", ["privpac", *words, "--ledger", str(tmp_path / "a.db")])
-    load(sys.argv[1:])
+    load_commands(sys.argv[1:])
     assert command._run() == command.FAILED
     shown = capsys.readouterr()
     assert SECRET not in shown.out + shown.err

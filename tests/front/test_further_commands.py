@@ -31,7 +31,7 @@ def test_a_cap_is_bought_saved_and_paid_for(command: Command, table: Path, tmp_p
     run = command(*words, "--out", str(out))
     assert run.code == 0, run.err
     assert "records, (1, 0)-DP per user" in run.out
-    assert pp.load(out).hypothesis >= 4  # everybody holds three
+    assert pp.load(out).value >= 4  # everybody holds three
     assert command(*words).code == 4
 
 
@@ -39,7 +39,7 @@ def test_a_cap_among_declared_ones(command: Command, table: Path) -> None:
     words = ["cap", str(table), "-u", "id", "-f", "age=0:19", "-e", "2", "--choice", "2", "--choice", "9", "--json"]
     run = command(*words)
     assert run.code == 0, run.err
-    assert json.loads(run.out)["hypothesis"] == 9
+    assert json.loads(run.out)["value"] == 9
 
 
 @pytest.mark.parametrize("wrong", [["--share", "2"], ["--choice", "9", "--choice", "2"], ["-e", "-1"]], ids=str)

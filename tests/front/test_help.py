@@ -13,7 +13,7 @@ import typer
 from commands import Command
 
 from privpac.cli.app import PagedCommand, app, in_flags
-from privpac.cli.commands import load
+from privpac.cli.commands import load_commands
 from privpac.errors import ParameterError
 
 FIRST_PAGE = 12
@@ -28,7 +28,7 @@ def commands(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
 
 
 def every_command() -> list[tuple[str, Any]]:
-    load([])
+    load_commands([])
     return list(commands(typer.main.get_command(app)))
 
 
@@ -81,10 +81,10 @@ def test_exit_codes_are_listed(command: Command) -> None:
 
 def test_the_overview_without_loading_commands_is_the_same() -> None:
     """``privpac --help`` reads names and first lines off the source."""
-    begin = "import sys; from privpac.cli.commands import load, outline; from privpac.cli.app import app\n"
+    begin = "import sys; from privpac.cli.commands import load_commands, outline; from privpac.cli.app import app\n"
     heavy = "sys.exit('loaded' if {'numpy', 'polars', 'flint', 'scipy', 'numba'} & set(sys.modules) else 0)"
     shown = []
-    for start in ("load([])", "outline(app)"):
+    for start in ("load_commands([])", "outline(app)"):
         code = begin + f"{start}\napp(['--help'], standalone_mode=False)\n" + (heavy if start == "outline(app)" else "")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         shown.append(done.stdout)

@@ -20,9 +20,9 @@ from privpac.planning.comparison import Comparison, Measured
 from privpac.report import audit_html, comparison_html, distribution_html, plan_html, report_html
 from privpac.report.pages import page, standing
 from privpac.result import Released
+from privpac.rules.base import Frozen
 from privpac.rules.boxes import Box, Conjunction
 from privpac.rules.cuts import Threshold
-from privpac.rules.enumerated import Frozen
 
 PROMISE = Guarantee(1, unit="user", neighbours="add-remove")
 HOSTILE = {

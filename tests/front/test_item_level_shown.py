@@ -22,8 +22,19 @@ LEARN = ("learn", "t.csv", "--label", "y", "--feature", "x=0:9", "--epsilon", "9
 COMMANDS = {
     "learn": LEARN,
     "evaluate": ("evaluate", "rule.json", "t.csv", "--label", "y", "--epsilon", "1"),
-    "choose": ("choose", "t.csv", "--model", "a=rule.json", "--model", "b=column:z", "--label", "y", "--epsilon", "1"),
-    "least-error": ("least-error", "t.csv", "--label", "y", "--feature", "x=0:9", "--epsilon", "1"),
+    "select-model": (
+        "select-model",
+        "t.csv",
+        "--model",
+        "a=rule.json",
+        "--model",
+        "b=column:z",
+        "--label",
+        "y",
+        "--epsilon",
+        "1",
+    ),
+    "best-error": ("best-error", "t.csv", "--label", "y", "--feature", "x=0:9", "--epsilon", "1"),
     "distribution": ("distribution", "t.csv", "--feature", "x=0:9", "--epsilon", "1"),
     "quantile": ("quantile", "t.csv", "--feature", "x=0:9", "--q", "0.5", "--epsilon", "1"),
 }

@@ -32,8 +32,8 @@ def read(frame: Any = PATIENTS, **more: Any) -> pp.UserData:
 def test_text_labels_are_taken_as_they_are_and_named_in_the_rule(how: dict[str, Any]) -> None:
     """400 people agree on the cut 3: at epsilon 80 any other rule has probability below 1e-20."""
     rule = pp.learn(read(**how), "threshold", epsilon=80)
-    assert str(rule.hypothesis) == "dead when bili > 3"
-    assert repr(rule.hypothesis) == "<Threshold: dead when bili > 3>", "a repr shows values, not codes"
+    assert str(rule.value) == "dead when bili > 3"
+    assert repr(rule.value) == "<Threshold: dead when bili > 3>", "a repr shows values, not codes"
 
 
 @pytest.mark.parametrize(

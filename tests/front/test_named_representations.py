@@ -22,7 +22,7 @@ PEOPLE = UserData.from_users([[(7, 1)], [(7, 1)], [(12, 0)]] * 60, features={"x"
 def test_values_of_a_huge_column_are_hashed_and_it_says_so() -> None:
     released = pp.learn(PEOPLE, Points(), epsilon=4, method="surrogate")
     assert released.parameters["representation"].startswith("hashed: 165 rules; within 0.05")
-    assert released.hypothesis.predict([7, 12]).tolist() == [1, 0]
+    assert released.value.predict([7, 12]).tolist() == [1, 0]
     fine = pp.learn(
         PEOPLE, Points(), epsilon=4, method="surrogate", representation="hashed", representation_alpha="1/100"
     )  # fmt: skip
@@ -57,7 +57,7 @@ def test_a_coarse_boosted_one_and_a_small_learned_one_run() -> None:
         # One set in four may miss the right rule: of ten, not all do.
         drawn = [pp.learn(small, Points(), epsilon=8, method="surrogate", **told) for _ in range(10)]
         assert all(released.parameters["representation"].startswith(name) for released in drawn)
-        assert [0, 1] in [released.hypothesis.predict([0, 1]).tolist() for released in drawn]
+        assert [0, 1] in [released.value.predict([0, 1]).tolist() for released in drawn]
 
 
 def test_the_certificate_of_draws_holds_exactly() -> None:

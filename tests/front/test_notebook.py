@@ -22,8 +22,8 @@ from privpac.planning import Plan
 from privpac.report.notebook import fragment
 from privpac.report.pages import standing
 from privpac.result import NoRelease, Released
+from privpac.rules.base import Frozen
 from privpac.rules.cuts import Threshold
-from privpac.rules.enumerated import Frozen
 from privpac.rules.halfspaces import Halfspace
 
 PROMISE = Guarantee(1, unit="user", neighbours="add-remove")
@@ -119,7 +119,7 @@ def test_cards_of_data_show_the_schema_and_no_value_or_count() -> None:
 def test_a_card_says_what_print_says() -> None:
     released = Released(Threshold("age", AGE, 40, label="ill"), PROMISE, {"levels": 16}, findings={"evaluation": FOUND})
     text = "".join(Reader(released._repr_html_()).texts)
-    for line in (str(released.hypothesis), PROMISE.summary, PROMISE.odds, FOUND.sentence()):
+    for line in (str(released.value), PROMISE.summary, PROMISE.odds, FOUND.sentence()):
         assert line in text
     assert "bad" in Guarantee(4, unit="user", neighbours="add-remove")._repr_html_()
 
@@ -171,8 +171,8 @@ def test_a_plan_is_a_frame() -> None:
     frame = planned().to_frame(predict=False)
     assert frame.columns == ["method", "kind", "records_per_user", "users", "assumption"]
     assert frame.height == 2 * len(planned().rows)
-    voices = frame.filter(method="two voices", kind="certified")
-    assert voices["users"].to_list() == list(planned().row("two voices").values)
+    hybrid = frame.filter(method="hybrid selection", kind="certified")
+    assert hybrid["users"].to_list() == list(planned().row("hybrid selection").values)
     least = pp.plan(pp.Thresholds(AGE), epsilon=1, n_users=5000, records_per_user=4).to_frame(predict=False)
     assert least["alpha"].dtype.is_float()
     hopeless = pp.plan(pp.Thresholds(AGE), epsilon="1/100", n_users=3, records_per_user=1, setting="agnostic")

@@ -20,7 +20,7 @@ from privpac.report.plan import plan_html, write_plan_report
 from privpac.rules import PathTree
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
-QUESTION: dict[str, Any] = {"epsilon": 1, "alpha": "0.2", "records_per_user": (1, 8)}
+QUESTION: dict[str, Any] = {"epsilon": 1, "alpha": "0.2", "records_per_user": (1, 8), "every_method": True}
 
 
 def text_of(page: str) -> str:
@@ -37,7 +37,7 @@ def test_the_page_shows_the_certified_numbers_of_the_plan(page: str) -> None:
     for row in planned.rows:
         cells = "".join(f"<td class=n>{n:,}</td>" for n in row.n_users)
         assert cells in page, row.method
-    assert f"{planned.row('two voices').n_users[1]:,} people with 8 records each" in page
+    assert f"{planned.row('hybrid selection').n_users[1]:,} people with 8 records each" in page
 
 
 def test_the_page_has_three_curves_and_fetches_nothing(page: str) -> None:
@@ -52,12 +52,12 @@ def test_predictions_stand_apart_from_certificates(page: str) -> None:
     for row in rows:
         assert "".join(f"<td class=n>{n:,}</td>" for n in row.n_users) in predicted, row.method
     assert rows[1].assumption in text_of(predicted)
-    assert "Recommended method: voices" in certified
+    assert "Recommended method: hybrid" in certified
     assert "a simulation says so (not a certificate)" in certified
 
 
 def test_cost_of_a_record_is_users_times_records_against_one_record_each(page: str) -> None:
-    alone, eight = pp.plan(CUTS, **QUESTION).row("two voices").n_users
+    alone, eight = pp.plan(CUTS, **QUESTION).row("hybrid selection").n_users
     said = text_of(page).split("What a record costs")[1]
     assert f"{eight * 8 / alone:.2g}×" in said
 
@@ -70,8 +70,8 @@ def test_the_same_question_gives_the_same_page(page: str) -> None:
 @pytest.mark.slow
 def test_a_bound_on_the_noise_is_used() -> None:
     planned = pp.plan(CUTS, epsilon=1, records_per_user=1, noise="0.1")
-    least = planned.row("two voices, bounded noise").n_users[0]
-    assert least < planned.row("two voices").n_users[0]
+    least = planned.row("hybrid selection, bounded noise").n_users[0]
+    assert least < planned.row("hybrid selection").n_users[0]
     page = text_of(plan_html(CUTS, epsilon=1, records_per_user=1, noise="0.1"))
     assert f"{least:,} people with 1 record each" in page
     assert "label noise 1/10" in page

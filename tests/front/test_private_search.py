@@ -49,7 +49,7 @@ def test_replaced_people_are_covered_by_two_steps() -> None:
 
 
 def test_learners_that_cost_more_than_their_part_are_refused() -> None:
-    learner = pp.TwoVoices(pp.Thresholds(pp.Integers(0, 9)), 1)
+    learner = pp.HybridSelection(pp.Thresholds(pp.Integers(0, 9)), 1)
     assert SearchLearner({"a": learner}, part_budget(1, "add-remove")).guarantee.epsilon == 1
     with pytest.raises(ParameterError, match="more than the 1"):
         SearchLearner({"a": learner, "b": learner}, part_budget(1, "add-remove"))
@@ -100,12 +100,12 @@ def test_a_delta_that_was_asked_for_is_that_of_the_whole(neighbours: str) -> Non
     asked, people = Fraction(1, 10**6), np.arange(100)
     table, said = np.arange(200).reshape(-1, 2) % 10, np.arange(100) % 10 > 4
     domains = [pp.Integers(0, 9)] * 2
-    model = PrivateRuleClassifier(domains=domains, rule="card", delta=asked, neighbours=neighbours)
+    model = PrivateRuleClassifier(domains=domains, rule="scorecard", delta=asked, neighbours=neighbours)
     found = PrivateSearchCV(model, {"public_n_users": [50, 100]}, epsilon=1).fit(table, said, groups=people)
     assert found.guarantee_.epsilon == 1
     assert asked * Fraction(999, 1000) < found.guarantee_.delta <= asked
     data = pp.UserData.from_arrays(table, said, people, features=dict(zip(("x", "y"), domains)))
-    learned = pp.learn(data, "card", epsilon=1, delta=asked, evaluate="1/2", neighbours=neighbours)
+    learned = pp.learn(data, "scorecard", epsilon=1, delta=asked, evaluate="1/2", neighbours=neighbours)
     assert learned.guarantee is not None
     assert learned.guarantee.epsilon == 1
     assert learned.guarantee.delta <= asked

@@ -18,10 +18,12 @@ import numpy as np
 import pytest
 from commands import Command, Run
 
+from privpac.device.client import Client, bundle
+from privpac.device.submit import submit
+from privpac.device.wire import unbundle
 from privpac.errors import ParameterError
 from privpac.protocols import CoordinatorKey, Manifest, fingerprint
-from privpac.protocols.client import Client, bundle, unbundle
-from privpac.protocols.collect import Collector, submit
+from privpac.protocols.collect import Collector
 from privpac.protocols.files import limit_of, read_folder, read_shuffled
 from privpac.result import Released
 
@@ -185,7 +187,7 @@ def test_separate_processes_without_the_heavy_libraries(tmp_path: Path, privpac:
     names = ["send", "run.json", str(csv(tmp_path / "r.csv", 3)), "ann", "--store", "mine"]
     for words in (["device", "mine", "--person", "ann", "--epsilon", "1", *PIN], names):
         done = subprocess.run(
-            [sys.executable, "-m", "privpac.protocols.client", *words],
+            [sys.executable, "-m", "privpac.device.client", *words],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -26,7 +26,7 @@ def test_quartiles_are_released_saved_and_paid_for(command: Command, table: Path
     run = command(*words, "--interval", "--ledger", str(book), "--out", str(out))
     assert run.code == 0, run.err
     assert "25% quantile" in run.out
-    assert len(pp.load(out).hypothesis.values) == 2
+    assert len(pp.load(out).value.values) == 2
     assert command(*words, "--ledger", str(book)).code == 4
 
 
@@ -34,7 +34,7 @@ def test_the_result_as_json(command: Command, table: Path) -> None:
     run = command("quantile", str(table), "-u", "id", "-f", "age=0:99", "-e", "2", "--weight", "own", "--json")
     assert run.code == 0, run.err
     body = json.loads(run.out)
-    assert body["hypothesis"]["kind"] == "quantiles"
+    assert body["value"]["kind"] == "quantiles"
 
 
 @pytest.mark.parametrize(

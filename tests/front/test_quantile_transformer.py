@@ -75,8 +75,8 @@ def test_all_columns_are_one_release_of_the_whole_budget(tmp_path: Path) -> None
 def test_results_are_saved_and_read(tmp_path: Path) -> None:
     model = PrivateQuantileTransformer(2, domains=DOMAINS).fit(X, groups=WHO)
     model.released_.save(tmp_path / "q.json")
-    table = pp.load(tmp_path / "q.json").hypothesis
-    assert table == model.released_.hypothesis
+    table = pp.load(tmp_path / "q.json").value
+    assert table == model.released_.value
     assert table["x1"].values == tuple(model.quantiles_[:, 1])
     assert "x0: " in str(table)
     with pytest.raises(ParameterError, match="released are x0, x1"):

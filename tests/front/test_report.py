@@ -19,15 +19,15 @@ from privpac.guarantee import Guarantee
 from privpac.methods.regret import RegretSelection
 from privpac.planning import Plan, PlanRow
 from privpac.report import plan_for_report, report_html, write_report
-from privpac.report.drawn import rule_picture
 from privpac.report.plots import plan_picture
+from privpac.report.rule import rule_picture
 from privpac.result import NoRelease, Released
-from privpac.rules.base import Rule
+from privpac.rules.base import Frozen, Rule
 from privpac.rules.boxes import Box, Conjunction
-from privpac.rules.enumerated import Frozen
+from privpac.rules.cuts import Threshold
 from privpac.rules.halfspaces import Halfspace
 from privpac.rules.intervals import Interval
-from privpac.rules.one_column import Point, Threshold
+from privpac.rules.points import Point
 from privpac.rules.stumps import Stump
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -165,7 +165,7 @@ def test_two_tables_with_the_same_released_rule_give_the_same_report() -> None:
     learner = RegretSelection(pp.Thresholds(), "1e-9", public_n_users=100)  # type: ignore[arg-type]
     with insecure_randomness():
         pairs = ([learner.learn(data, rng=SeededRng(seed)) for data in (one, two)] for seed in range(10**4))
-        results = next(pair for pair in pairs if pair[0].hypothesis == pair[1].hypothesis)
+        results = next(pair for pair in pairs if pair[0].value == pair[1].value)
     assert results[0] == results[1]
     texts = [report_html(result, pp.Thresholds(AGE, "age")) for result in results]
     assert texts[0] == texts[1]

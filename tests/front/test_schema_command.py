@@ -69,15 +69,15 @@ def test_commands_read_it(command: Command, schema: Path) -> None:
     assert command("quantile", "t.csv", *told, "-f", "bili").out.startswith("bili: median")
     assert "north, old" in command("distribution", "t.csv", *told, "-f", "ward").out
     assert "interval" in command("learn", "t.csv", *told, "-f", "bili", "--rule", "interval", "--json").out.lower()
-    found = command("least-error", "t.csv", *told, "--feature", "bili")
+    found = command("best-error", "t.csv", *told, "--feature", "bili")
     assert found.code == 0, found.err
-    assert command("choose", "t.csv", *told, "--model", "a=r.json", "--model", "b=r.json").code == 0
+    assert command("select-model", "t.csv", *told, "--model", "a=r.json", "--model", "b=r.json").code == 0
     run = command(
         "plan", "interval", "--schema", schema, "-f", "bili", "-e", 1, "--people", 500, "-m", 4, "--no-predict"
     )
-    assert "two voices" in run.out, run.err
+    assert "hybrid selection" in run.out, run.err
     run = command(
-        "compare", "t.csv", "--public", *told, "-f", "bili", "--people", 50, "--draws", 1, "--method", "voices"
+        "compare", "t.csv", "--public", *told, "-f", "bili", "--people", 50, "--draws", 1, "--method", "hybrid"
     )
     assert run.code == 0, run.err
 

@@ -26,7 +26,6 @@ from privpac.ledger.file import try_lock
 from privpac.methods.prediction.session import PredictionSession, QueryBatch
 from privpac.serve.commit import Committer, Pulse
 from privpac.serve.keys import KeyStore
-from privpac.serve.schema import _encode
 from privpac.serve.session_file import new_secret, operator_secret
 
 
@@ -154,9 +153,9 @@ def test_numbers_are_encoded_as_everywhere_else() -> None:
     values = [0, -0.0, 1, -1.5, 1e308, -1e308, 5e-324, 1e999, -1e999, 2**53 + 1, 3]
     codes, valid = Floats().encode([float(value) for value in values], on_invalid="clamp")
     assert bool(np.all(valid))
-    assert _encode(Floats(), values, "x").tolist() == codes.tolist()
+    assert Floats().encode_few(values, "x").tolist() == codes.tolist()
     with pytest.raises(SchemaError):
-        _encode(Floats(), [1.0, float("nan")], "x")
+        Floats().encode_few([1.0, float("nan")], "x")
 
 
 # Health

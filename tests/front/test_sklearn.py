@@ -110,7 +110,7 @@ def test_guarantee_is_per_user_with_groups_and_loudly_per_item_without() -> None
 
 ESTIMATORS: dict[str, Any] = {
     "classifier": PrivateRuleClassifier(),
-    "card": PrivateRuleClassifier(rule="card", delta="1e-6", calibrate="1/4", domains=[pp.Integers(0, 9)]),
+    "scorecard": PrivateRuleClassifier(rule="scorecard", delta="1e-6", calibrate="1/4", domains=[pp.Integers(0, 9)]),
     "histogram": PrivateHistogram(),
     "gaussian": PrivateGaussian(),
     "quantiles": PrivateQuantileTransformer(),
@@ -126,7 +126,7 @@ def test_dir_of_an_estimator_names_what_it_has_and_never_raises(name: str) -> No
     assert not {"guarantee_", "rule_", "predict_proba", "evaluation_", "mean_", "quantiles_"} & set(dir(estimator))
     fitted = estimator.fit(np.arange(40).reshape(-1, 1) % 10, np.arange(40) % 2, groups=np.arange(40))
     assert {"fit", "guarantee_", "released_"} <= set(dir(fitted))
-    assert ("predict_proba" in dir(fitted)) == (name == "card")
+    assert ("predict_proba" in dir(fitted)) == (name == "scorecard")
     if "schema" in estimator.get_params(deep=False):
         odd = clone(estimator).set_params(schema="no-such-file.toml", domains=[pp.Floats()])
         assert "fit" in dir(odd)

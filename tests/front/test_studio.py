@@ -314,7 +314,7 @@ def test_commands_are_what_they_say(page: Page, command: Command) -> None:
     assert Schema.read("visits.toml").features.keys() == {"bili", "ward"}
     plan = page.ask("/api/plan", PLAN | {"people": 500, "rule": "stump"})
     run = pasted(command, plan["command"] + " --no-predict")
-    shown = next(row["number"] for row in plan["rows"] if row["method"] == "two voices")
+    shown = next(row["number"] for row in plan["rows"] if row["method"] == "hybrid selection")
     assert shown in run.out
     made = page.ask("/api/budget", {"table": "visits.parquet", "epsilon": "3", "dataset": "visits"})
     Path("visits.budget.db").unlink()

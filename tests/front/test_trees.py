@@ -21,8 +21,8 @@ import privpac as pp
 from privpac.api.learn import UNCERTIFIED, learner_for
 from privpac.errors import AccuracyWarning, InfeasibleError, ItemLevelWarning, ParameterError, SchemaError
 from privpac.methods import TreeLearner
+from privpac.methods.hierarchy.tree_plan import rules_of
 from privpac.planning import choose_method, plan_of_tree
-from privpac.planning.hierarchies import rules_of
 from privpac.report import report_html
 from privpac.rules import PathTree, TreeRule, glue
 from privpac.sklearn import PrivateRuleClassifier
@@ -50,7 +50,7 @@ def people() -> pp.UserData:
 
 def test_learn_names_the_path_with_its_promise(people: pp.UserData) -> None:
     released = pp.learn(people, pp.PrefixTree(8), epsilon=8, delta="1e-6", setting="realizable")
-    assert str(released.hypothesis) == f"inside when path is {TARGET} or contains it"
+    assert str(released.value) == f"inside when path is {TARGET} or contains it"
     assert str(released.guarantee) == "(8, 1e-06)-DP per user, add-remove"
     assert released.parameters["mode"] == "closure"
     assert "open" in released.parameters["chosen because"]
@@ -87,7 +87,7 @@ def test_auto_and_tree_build_the_same_learner() -> None:
 
 
 def test_trees_and_classes_do_not_mix() -> None:
-    with pytest.raises(ParameterError, match="methods auto, reduction, tree"):
+    with pytest.raises(ParameterError, match="methods auto, tree, reduction"):
         learner_for(pp.PrefixTree(8), epsilon=1, delta="1e-6", method="regret")
     for concept in (pp.Stumps({"a": pp.Integers(0, 9)}), pp.Thresholds(pp.Integers(0, 9), direction="both")):
         with pytest.raises(ParameterError, match=f"not {type(concept).__name__}"):
@@ -102,7 +102,7 @@ def test_trees_and_classes_do_not_mix() -> None:
 
 def test_cutoffs_and_points_are_trees_on_request() -> None:
     cut = pp.learn(_numbers(), pp.Thresholds(direction="below"), epsilon=12, method="tree", setting="realizable")
-    assert str(cut.hypothesis) == "1 when x <= 4"
+    assert str(cut.value) == "1 when x <= 4"
     assert str(cut.guarantee) == "(12, 0)-DP per user, add-remove"
     point = learner_for(pp.Points(pp.Integers(1, 8), "x"), epsilon=1, method="tree", setting="realizable")
     assert point == TreeLearner(pp.StarTree(pp.Integers(1, 8), "x"), 1)
@@ -139,8 +139,8 @@ def test_no_users_and_one_user_are_no_errors() -> None:
         few = pp.UserData.from_frame(answers(n), user="who", features={"path": pp.Texts()}, label="inside")
         with insecure_randomness():
             released = TreeLearner(pp.PrefixTree(8), 1, "1e-6").learn(few, rng=SeededRng(n))
-        assert isinstance(released.hypothesis, TreeRule)
-        assert released.outcome == "default" or str(released.hypothesis)
+        assert isinstance(released.value, TreeRule)
+        assert released.outcome == "default" or str(released.value)
 
 
 def test_missing_paths_are_a_schema_error_without_values() -> None:
@@ -187,9 +187,9 @@ def test_every_tree_is_learned_saved_and_loaded(name: str, tmp_path: Path) -> No
     loaded = pp.load(tmp_path / "rule.json")
     probe = {"x": list(range(1, 9))}
     assert loaded.predict(probe).tolist() == released.predict(probe).tolist()
-    assert str(loaded.hypothesis) == str(released.hypothesis)
+    assert str(loaded.value) == str(released.value)
     page = report_html(loaded)
-    assert str(released.hypothesis).replace("<", "&lt;") in page
+    assert str(released.value).replace("<", "&lt;") in page
 
 
 def test_branches_with_two_columns_have_a_report_too() -> None:
@@ -200,13 +200,13 @@ def test_branches_with_two_columns_have_a_report_too() -> None:
         features={"line": pp.Texts(), "build": pp.Integers(1, 50)},
     )
     released = pp.learn(users, pp.BranchThresholds(pp.Integers(1, 50)), epsilon=4, delta="1e-6", setting="realizable")
-    assert released.hypothesis.condition().startswith("line = b and build <= ")
+    assert released.value.condition().startswith("line = b and build <= ")
     assert "line = b" in report_html(released)
 
 
 def test_a_saved_rule_loads_in_a_fresh_process(people: pp.UserData, tmp_path: Path) -> None:
     pp.learn(people, pp.PrefixTree(8), epsilon=8, delta="1e-6", setting="realizable").save(tmp_path / "rule.json")
-    code = "import sys, privpac as pp; print(pp.load(sys.argv[1]).hypothesis)"
+    code = "import sys, privpac as pp; print(pp.load(sys.argv[1]).value)"
     run = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "rule.json")], capture_output=True, text=True, check=True
     )
@@ -218,7 +218,7 @@ def test_a_saved_rule_loads_in_a_fresh_process(people: pp.UserData, tmp_path: Pa
 
 def test_small_classes_are_told_of_selection() -> None:
     assert choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6").method == "tree"
-    assert choose_method(PathTree(100), epsilon=1).method == "voices"
+    assert choose_method(PathTree(100), epsilon=1).method == "hybrid"
     said = choose_method(PathTree(100), epsilon=1, setting="realizable")
     assert said.method == "tree"
     assert "Thresholds" in said.reason
@@ -331,7 +331,7 @@ def test_the_command_writes_json_and_a_report(privpac: Callable[..., Run], tmp_p
     run = privpac("learn", "t.csv", *LEARN, "--tree", "path:/:4", "--feature", "path", "--json", "--report", "r.html")
     assert run.code == 0, run
     said = json.loads(run.out)
-    assert said["hypothesis"]["kind"] == "branch"
+    assert said["value"]["kind"] == "branch"
     assert said["parameters"]["mode"] == "erm"
     assert said["warnings"] == [UNCERTIFIED]
     page = (tmp_path / "r.html").read_text()
@@ -383,7 +383,7 @@ BAD = {
     "one column": (["--tree", "branch:0:9", "-f", "path"], "2 columns"),
     "the same twice": (["--tree", "branch:0:9", "-f", "path", "-f", "path"], "each once"),
     "two domains": (["--tree", "thresholds:0:9", "-f", "path=0:8"], "different domains"),
-    "another method": (["--tree", "path:/", "-f", "path", "--method", "regret"], "methods auto, reduction, tree"),
+    "another method": (["--tree", "path:/", "-f", "path", "--method", "regret"], "methods auto, tree, reduction"),
     "no such column": (["--tree", "path:/", "-f", "folder"], "folder"),
 }
 
@@ -477,7 +477,7 @@ def test_the_estimator_refuses_what_does_not_fit() -> None:
         ({"rule": "tree", "tree": "path:/"}, "open vocabulary"),
         ({"rule": "tree", "tree": "nothing", "delta": "1e-6"}, "a tree must be"),
         ({"rule": "tree", "tree": "branch:0:9", "delta": "1e-6"}, "2 columns"),
-        ({"rule": "tree", "tree": "path:/", "delta": "1e-6", "method": "regret"}, "methods auto, reduction, tree"),
+        ({"rule": "tree", "tree": "path:/", "delta": "1e-6", "method": "regret"}, "methods auto, tree, reduction"),
     ):
         with pytest.raises(ParameterError, match=said):
             PrivateRuleClassifier(**parameters).fit(X, y, groups=groups)  # type: ignore[arg-type]

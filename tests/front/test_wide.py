@@ -12,7 +12,7 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.api.learn import prepare_default
+from privpac.api.learn import prepare
 from privpac.data import Categories, Floats, Integers, Missing
 from privpac.errors import ParameterError
 from privpac.methods import default
@@ -80,7 +80,7 @@ def test_a_delta_and_enough_people_open_the_door_for_more(monkeypatch: pytest.Mo
     assert method(delta="1e-6", public_n_users=399, neighbours="replace") == "small-tree"
     assert method(delta="1e-6", public_n_users=400, neighbours="replace") == "mean"
     assert method(delta=0, public_n_users=10**6) == "small-tree"
-    few = prepare_default(features, epsilon=1, delta="1e-6", public_n_users=10)
+    few = prepare(None, features=features, epsilon=1, delta="1e-6", public_n_users=10)
     assert few.learner.guarantee.delta == 0
     assert "not used" in few.choice.reason
 
@@ -96,15 +96,15 @@ def test_columns_without_domains_are_named() -> None:
 
 def test_a_tree_is_saved_reported_and_predicts(tmp_path: Path) -> None:
     released = pp.learn(data(), pp.SmallTrees(), epsilon=5)
-    assert isinstance(released.hypothesis, SmallTree)
+    assert isinstance(released.value, SmallTree)
     assert set(released.predict(frame()).tolist()) <= {0, 1}
     released.save(tmp_path / "m.json")
     again = pp.load(tmp_path / "m.json")
     assert again == released
     assert np.array_equal(again.predict(frame()), released.predict(frame()))
-    stored = json.loads((tmp_path / "m.json").read_text())["hypothesis"]
+    stored = json.loads((tmp_path / "m.json").read_text())["value"]
     assert stored["kind"] == "small-tree"
-    assert stored["id"] == str(released.hypothesis.id)
+    assert stored["id"] == str(released.value.id)
     page = report_html(released)
     assert "The questions of the rule" in page
     assert "<svg" in page
@@ -133,7 +133,7 @@ def test_the_command_line(command: Command) -> None:
     assert pp.load("m.json").parameters["class"] == "SmallTrees"
     named = command(*words, "--feature", "x0=0:9", "--feature", "x1=0:9,missing=own", "--rule", "small-tree", "--json")
     assert named.code == 0
-    assert json.loads(named.out)["hypothesis"]["kind"] == "small-tree"
+    assert json.loads(named.out)["value"]["kind"] == "small-tree"
     assert command("predict", "m.json", "t.parquet").code == 0
 
 
@@ -197,7 +197,7 @@ def test_small_trees_name_one_of_many_labels(tmp_path: Path) -> None:
     assert pp.load(tmp_path / "m.json") == released
     assert "<svg" in report_html(released)
     same = pp.learn(eaters(classes=MEALS), pp.SmallTrees(classes=MEALS), epsilon=1)
-    assert same.hypothesis.names == tuple(MEALS)
+    assert same.value.names == tuple(MEALS)
 
 
 def test_other_rules_stay_binary_and_say_so(tmp_path: Path) -> None:

@@ -470,4 +470,3 @@ def test_a_copy_made_at_any_moment_goes_on(tmp_path: Path) -> None:
 def test_the_real_distance_between_checkpoints_is_public() -> None:
     source = Path(lines.__file__).read_text()
     assert "CHECKPOINT_EVERY = 1024" in source
-    assert "CHECKPOINT_EVERY" in lines.__all__

@@ -125,7 +125,7 @@ def test_predict_asks_the_rule() -> None:
     "changes",
     [
         {"outcome": "none"},
-        {"hypothesis": NoRelease},
+        {"value": NoRelease},
         {"outcome": "maybe"},
         {"outcome": None},
         {"insecure": True},
@@ -229,7 +229,7 @@ def test_parameters_come_back_with_their_values_and_types(parameters: dict[str, 
 
 @given(PLAIN.filter(lambda value: not isinstance(value, dict)))
 def test_plain_hypotheses_come_back(value: Any) -> None:
-    again = Released.from_json(Released(value, G).to_json()).hypothesis
+    again = Released.from_json(Released(value, G).to_json()).value
     assert types(again) == types(value)
 
 
@@ -269,7 +269,7 @@ def test_files_are_versioned_json_with_rationals_as_text() -> None:
     body = json.loads(RULE.to_json())
     assert (body["format"], body["version"]) == ("privpac.result", 1)
     assert body["parameters"]["tau"] == "1/4"
-    assert body["hypothesis"] == {"kind": "test-cut", "at": 1033, "weight": "1/3"}
+    assert body["value"] == {"kind": "test-cut", "at": 1033, "weight": "1/3"}
     assert body["guarantee"]["epsilon"] == "1"
     assert "notice" not in body
 
@@ -319,8 +319,8 @@ HOSTILE = {
     "deep": "[" * 200_000,
     "deep-closed": '{"format": "privpac.result", "version": ' + "[" * 5000 + "]" * 5000 + "}",
     "huge-int": '{"format": "privpac.result", "version": ' + "9" * 100_000 + "}",
-    "nan": edited(hypothesis=1).replace('"hypothesis": 1', '"hypothesis": NaN'),
-    "infinity": edited(hypothesis=1).replace('"hypothesis": 1', '"hypothesis": 1e999'),
+    "nan": edited(value=1).replace('"value": 1', '"value": NaN'),
+    "infinity": edited(value=1).replace('"value": 1', '"value": 1e999'),
     "twice": '{"format": "privpac.result", "format": "privpac.result"}',
     "format": edited(format="pickle"),
     "version-2": edited(version=2),
@@ -328,11 +328,11 @@ HOSTILE = {
     "version-true": edited(version=True),
     "extra-field": edited(code="import os"),
     "missing-field": '{"format": "privpac.result", "version": 1}',
-    "unknown-kind": edited(hypothesis={"kind": "os.system", "at": 1}),
-    "kind-list": edited(hypothesis={"kind": ["test-cut"]}),
-    "no-kind": edited(hypothesis={"at": 1}),
-    "kind-values": edited(hypothesis={"kind": "test-cut"}),
-    "kind-types": edited(hypothesis={"kind": "test-cut", "at": "x", "weight": "1/3"}),
+    "unknown-kind": edited(value={"kind": "os.system", "at": 1}),
+    "kind-list": edited(value={"kind": ["test-cut"]}),
+    "no-kind": edited(value={"at": 1}),
+    "kind-values": edited(value={"kind": "test-cut"}),
+    "kind-types": edited(value={"kind": "test-cut", "at": "x", "weight": "1/3"}),
     "zero-denominator": edited(parameters={"x": "1/0"}),
     "huge-rational": edited(parameters={"x": "1/" + "7" * 50_000}),
     "dollar-key": edited(parameters={"$text": 3}),
@@ -448,3 +448,10 @@ def test_a_reader_that_returns_something_else_is_refused() -> None:
         rule_from_dict({"kind": "test-liar"})
     with pytest.raises(ParameterError, match="'kind' itself"):
         rule_to_dict(Liar())
+
+
+def test_a_file_of_before_says_what_it_is() -> None:
+    body = json.loads(edited())
+    body["hypothesis"] = body.pop("value")
+    with pytest.raises(ModelFileError, match="written by an earlier privpac"):
+        Released.from_json(json.dumps(body))

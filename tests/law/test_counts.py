@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privpac.law import numbers as counts
-from privpac.law.numbers import grouped, locate, nth
+from privpac.law import sampling as counts
+from privpac.law.sampling import grouped, locate, nth
 
 COUNT = st.one_of(
     st.just(1), st.integers(1, 9), st.integers(1, 2**64), st.integers(2**64 - 2, 2**64 + 2), st.integers(1, 2**300)

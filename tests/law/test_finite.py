@@ -221,9 +221,9 @@ def test_entropy_of_more_values_than_a_double_can_count() -> None:
 
 def test_quotients_that_agree_to_thousands_of_bits_are_still_told_apart() -> None:
     law = Law.from_blocks([0, 1], [0, 1], [0, 1], 1)
-    number = law._number(0)
+    number = law.number(0)
     assert isinstance(number, Quotient)
-    one = law._number(0) + law._number(1)
+    one = law.number(0) + law.number(1)
     assert sign_of_sum(one + Quotient.of(-1)) == 0
     assert sign_of_sum(one + Quotient.of(-1 - F(1, 2**3000))) == -1
     assert sign_of_sum(one + Quotient.of(-1 + F(1, 2**3000))) == 1
@@ -278,7 +278,7 @@ def test_a_positive_difference_of_exponentials_is_a_weight() -> None:
         ([(float("nan"), Law.point(1))], ParameterError),
         ([(True, Law.point(1))], TypeError),
         ([(1, "law")], TypeError),
-        ([(Law.from_blocks([0, 1], [0, 1], [0, 1], 1)._number(0), Law.point(1))], ParameterError),
+        ([(Law.from_blocks([0, 1], [0, 1], [0, 1], 1).number(0), Law.point(1))], ParameterError),
     ],
 )
 def test_ill_formed_mixtures_are_refused(parts: Any, error: type[Exception]) -> None:

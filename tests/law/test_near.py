@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from privpac.law import Law
-from privpac.law.build import sample_steps
-from privpac.law.sampling import Filter
+from privpac.law.blocks import whole_law
+from privpac.law.sampling import Filter, sample_steps
 from privpac.testing import SeededRng, insecure_randomness
 
 ETA = "1/10"
@@ -40,7 +40,9 @@ def test_the_same_coins_draw_the_same_value(spread: int, fallback: bool, monkeyp
         law = whole(parts)
         for coin in range(5 if fallback else 60):
             with insecure_randomness():
-                assert sample_steps(parts, ETA, SeededRng(coin)) == law.sample(SeededRng(coin))
+                assert sample_steps(parts, ETA, SeededRng(coin), lambda p=parts: whole_law(p, ETA)) == law.sample(
+                    SeededRng(coin)
+                )
 
 
 def test_values_of_every_block_are_reached() -> None:
@@ -49,5 +51,5 @@ def test_values_of_every_block_are_reached() -> None:
     parts = [(0, starts, 7, scores, 0), (8, np.zeros(1, dtype=np.uint64), 1, np.array([0]), 2)]
     with insecure_randomness():
         rng = SeededRng(5)
-        seen = {sample_steps(parts, ETA, rng) for _ in range(400)}
+        seen = {sample_steps(parts, ETA, rng, lambda: whole_law(parts, ETA)) for _ in range(400)}
     assert seen == {0, 1, 2, 4, 5, 6, 7, 8, 9}

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from privpac.distributions.quantiles.ranks import pairs_failure, walk_failure
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import ExpSum
 from privpac.mechanisms.interior_point import (
@@ -21,6 +20,7 @@ from privpac.mechanisms.interior_point import (
     WalkReduction,
     plan_interior_point,
 )
+from privpac.papers.vc_dimension_one.interior_sample_size import pairs_failure, walk_failure
 
 BUDGET = (1, "1e-6", "0.05")
 

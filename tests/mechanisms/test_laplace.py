@@ -133,7 +133,7 @@ def test_clamped_law_is_the_clamped_sum(value: int, lo: int, hi: int, eta: str) 
         rest = arb(0).union(arb(10) ** -40)
         for k in range(lo, hi + 1):
             inside = [m for v, m in mass.items() if min(max(v, lo), hi) == k]
-            assert (sum(inside, arb(0)) + rest).overlaps(law._number(k).arb())
+            assert (sum(inside, arb(0)) + rest).overlaps(law.number(k).arb())
     assert sum(law.prob(k).lo for k in range(lo, hi + 1)) <= 1 <= sum(law.prob(k).hi for k in range(lo, hi + 1))
 
 

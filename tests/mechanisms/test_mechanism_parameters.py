@@ -18,7 +18,8 @@ from privpac.mechanisms import (
     TruncatedLaplace,
     range_sensitivity,
 )
-from privpac.papers.studies import NoisyMin
+from privpac.papers.noisy_min import NoisyMin
+from privpac.papers.two_stage_choosing import TwoStageChoosing
 
 GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     ExponentialMechanism: {"epsilon": 1, "range_sensitivity": 2, "unit": "user", "neighbours": "replace"},
@@ -27,6 +28,7 @@ GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     TruncatedLaplace: {"epsilon": 1, "delta": "1e-6", "unit": "user", "neighbours": "replace"},
     RandomizedResponse: {"epsilon": 1, "k": 3, "unit": "user", "neighbours": "replace"},
     ChoosingMechanism: {"epsilon": 1, "delta": "1e-6", "growth": 2, "neighbours": "add-remove", "unit": "user"},
+    TwoStageChoosing: {"epsilon": 1, "delta": "1e-6", "growth": 2, "neighbours": "add-remove", "unit": "user"},
 }
 MECHANISMS = list(GOOD)
 ZERO_IS_UNIFORM = (ExponentialMechanism, NoisyMin, RandomizedResponse)
@@ -148,7 +150,7 @@ def test_seeds_and_foreign_generators_are_refused() -> None:
         lambda rng: build(TruncatedLaplace).sample(3, rng),
         lambda rng: build(RandomizedResponse).sample(1, rng),
         lambda rng: build(ChoosingMechanism).sample({"a": 1}, rng),
-        lambda rng: build(ChoosingMechanism, law="two-stage").sample({"a": 1}, rng),
+        lambda rng: build(TwoStageChoosing).sample({"a": 1}, rng),
     ]
     for use in uses:
         for rng in (7, random.Random(7)):

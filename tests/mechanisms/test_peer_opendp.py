@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from privpac.law import Law
 from privpac.mechanisms import ExponentialMechanism, Laplace
-from privpac.papers.studies import NoisyMin
+from privpac.papers.noisy_min import NoisyMin
 
 dp: Any = pytest.importorskip("opendp.prelude", reason="opendp is not installed")
 DRAWS = 5000

@@ -12,7 +12,7 @@ import pytest
 
 from privpac.exact import Ball
 from privpac.mechanisms import ExponentialMechanism
-from privpac.papers.studies import NoisyMin
+from privpac.papers.noisy_min import NoisyMin
 
 Scores = tuple[int, ...]
 User = tuple[int, int]

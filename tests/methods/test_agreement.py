@@ -40,7 +40,7 @@ def error(released: Released, features: Any, label: Any) -> float:
     sizes = [domain.size for domain in features.values()]
     table = np.stack([axis.ravel() for axis in np.meshgrid(*map(np.arange, sizes), indexing="ij")], axis=1)
     codes = {name: table[:, j].astype(np.uint64) for j, name in enumerate(features)}
-    return float(np.mean(released.hypothesis.predict_codes(codes) != [label(row) for row in table]))
+    return float(np.mean(released.value.predict_codes(codes) != [label(row) for row in table]))
 
 
 PAIR = {name: Integers(0, 1) for name in "ab"}
@@ -80,8 +80,8 @@ def test_planted_rules_are_found_by_few_users_with_many_records(name: str) -> No
     assert released.outcome == "released"
     assert error(released, features, label) <= worst
     again = Released.from_json(released.to_json())
-    assert again.hypothesis == released.hypothesis
-    assert again.hypothesis.condition() == released.hypothesis.condition()
+    assert again.value == released.value
+    assert again.value.condition() == released.value.condition()
     assert str(released.guarantee) == "(1, 1e-06)-DP per user, add-remove"
 
 
@@ -125,7 +125,7 @@ def test_law_is_sampled_and_seeded_results_promise_nothing() -> None:
     assert sum(law.prob_exact(u) for u in (*range(101), BOTTOM)) == 1
     with insecure_randomness():
         first, second = (learner.learn(data, rng=SeededRng(5)) for _ in range(2))
-    assert first.hypothesis == second.hypothesis
+    assert first.value == second.value
     assert first.guarantee is None
 
 
@@ -134,7 +134,7 @@ def test_no_users_and_users_with_nothing_to_say() -> None:
     for users in ([], [[]], [[(3, 1)] * 4] * 200):
         released = learner.learn(UserData.from_users(users, features=AGE))
         assert released.outcome == "default"
-        assert released.hypothesis.condition() == "never"
+        assert released.value.condition() == "never"
     pure = AgreementLearner(Thresholds(), 1)
     assert pure.law(UserData.from_users([], features=AGE)).prob(BOTTOM).lo >= 1 - pure.beta
 
@@ -198,7 +198,7 @@ def test_names_are_filled_in_by_the_data() -> None:
     learner = AgreementLearner(rules, 1, delta="1e-6", seed=SEED)
     released = learner.learn(people(60, 300, MIXED, lambda r: r[1] >= 6))
     assert released.outcome == "released"
-    assert list(released.hypothesis.features) == ["site", "age"]
+    assert list(released.value.features) == ["site", "age"]
 
 
 def test_every_default_is_a_rule_and_speaks() -> None:
@@ -215,7 +215,7 @@ def test_every_default_is_a_rule_and_speaks() -> None:
 
 
 def _frozen(features: Any) -> Any:
-    from privpac.rules.enumerated import Frozen
+    from privpac.rules.base import Frozen
 
     return Frozen(tuple(features.items()))
 

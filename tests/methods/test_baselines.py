@@ -173,7 +173,7 @@ def test_item_level_data_and_too_many_slots_are_refused(monkeypatch: pytest.Monk
     items = UserData.from_arrays([[1]], [1], None, features=LINE)
     with pytest.raises(IncompatibleGuarantees, match="user column"):
         group_privacy(RealizableSelection(Thresholds(), 1), 2).bind(items)
-    monkeypatch.setattr(baselines, "MAX_SLOTS", 5)
+    monkeypatch.setattr(baselines, "_MAX_SLOTS", 5)
     with pytest.raises(TooLargeError, match="smaller cap"):
         group_privacy(RealizableSelection(Thresholds(), 1, neighbours="replace"), 2).bind(build([[]] * 3))
     group_privacy(RealizableSelection(Thresholds(), 1), 2).bind(build([[]] * 3))

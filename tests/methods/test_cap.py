@@ -73,7 +73,7 @@ def test_the_released_cap_feeds_a_learner() -> None:
     table = people([3] * 200 + [900] * 5)
     with insecure_randomness():
         released = private_cap(table, epsilon=1, rng=SeededRng(4))
-    cap = released.hypothesis
+    cap = released.value
     assert cap in DEFAULT_GRID
     assert set(released.parameters) == {"quantile", "grid"}
     learner = PairwiseSelection(Thresholds(), 1, records_per_user=cap, max_records=cap)

@@ -13,7 +13,7 @@ import privpac as pp
 from privpac.errors import BudgetExhausted, EngineError, EntropyError, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-from privpac.methods.base import Hushed, Learner
+from privpac.methods.base import Learner
 
 SECRET = "glucose 181.5"
 
@@ -91,7 +91,7 @@ def test_missing_randomness_and_fixed_words_are_told() -> None:
 
     for fail, error in ((empty, EntropyError), (changed, EngineError)):
         with pytest.raises(error, match=r"no randomness|the files changed"):
-            Hushed(Failing(fail)).draw(people(), None)
+            Failing(fail).learn(people())
 
 
 def test_stopping_by_hand_stops() -> None:
@@ -99,7 +99,7 @@ def test_stopping_by_hand_stops() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Hushed(Failing(stop)).draw(people(), None)
+        Failing(stop).learn(people())
 
 
 @pytest.mark.parametrize(

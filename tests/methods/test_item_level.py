@@ -1,4 +1,5 @@
-"""``pp.at_user_level``: the choice of a way, what the algorithm sees, and refusals; with a classifier of one's own."""
+"""``pp.at_user_level``: the choice of a strategy, what the algorithm sees, and refusals; with a classifier of one's
+own."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def test_a_model_of_ones_own_protects_people(tmp_path: Path) -> None:
         tmp_path / "b.db", pp.Guarantee(2, unit="user", neighbours="add-remove"), dataset="made up"
     )
     released = pp.at_user_level(fitted, people(), item=item("1/2"), epsilon=2, ledger=ledger)
-    assert released.parameters["way"].startswith("group: up to 4 records of everybody")
+    assert released.parameters["strategy"].startswith("group: up to 4 records of everybody")
     assert "sampling" in released.parameters["chosen because"]
     assert released.predict([[99], [0]]).tolist() == [1, 0]
     assert ledger.remaining().epsilon == 0
@@ -88,7 +89,9 @@ def test_whatever_is_chosen_meets_the_target(spent: Fraction, target: Fraction, 
         assert made.guarantee.epsilon <= target
         assert made.guarantee.delta <= Fraction(1, 10**6)
         assert made.guarantee.unit == "user"
-        assert all(made.way.records * made.way.rate >= other.records * other.rate for other in made.ways)
+        assert all(
+            made.strategy.records * made.strategy.rate >= other.records * other.rate for other in made.strategies
+        )
 
 
 def test_an_algorithm_that_raises_releases_nothing() -> None:
@@ -104,7 +107,7 @@ def test_deletion_takes_no_promise_and_few_people() -> None:
     def ones(table: pl.DataFrame) -> dict[int, int]:
         return {1: int(table["label"].sum()) + 1, 0: int((1 - table["label"]).sum()) + 1}
 
-    told: dict[str, Any] = {"epsilon": 9, "delta": "0.2", "way": "deletion", "ladder": 1}
+    told: dict[str, Any] = {"epsilon": 9, "delta": "0.2", "strategy": "deletion", "ladder": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so large a delta is warned of
         assert pp.at_user_level(ones, people(5, 1), **told).outcome in ("released", "none")
@@ -117,10 +120,10 @@ def test_deletion_takes_no_promise_and_few_people() -> None:
     [
         ({}, ParameterError, "item is missing"),
         ({"item": Guarantee(1, unit="user", neighbours="replace")}, IncompatibleGuarantees, "one record"),
-        ({"item": item(1), "way": "magic"}, ParameterError, "way must be"),
-        ({"item": item(2), "way": "group"}, InfeasibleError, "by group"),
+        ({"item": item(1), "strategy": "magic"}, ParameterError, "strategy must be"),
+        ({"item": item(2), "strategy": "group"}, InfeasibleError, "by group"),
         ({"item": item(1), "ladder": 3}, ParameterError, "unknown option"),
-        ({"item": item(1), "way": "deletion", "delta": "1e-6"}, ParameterError, "leave item"),
+        ({"item": item(1), "strategy": "deletion", "delta": "1e-6"}, ParameterError, "leave item"),
         ({"item": 3}, TypeError, "Guarantee"),
     ],
 )
@@ -145,16 +148,16 @@ def test_nothing_the_algorithm_says_of_the_data_is_heard() -> None:
     item = Guarantee(1, unit="item", neighbours="add-remove")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        assert pp.at_user_level(loud, data, item=item, epsilon=1).hypothesis == {0: 1}
-        pp.at_user_level(loud, data, way="deletion", epsilon=9, delta="0.2", ladder=1)
+        assert pp.at_user_level(loud, data, item=item, epsilon=1).value == {0: 1}
+        pp.at_user_level(loud, data, strategy="deletion", epsilon=9, delta="0.2", ladder=1)
     assert not [one for one in heard if "rows" in str(one.message)]
 
 
-@pytest.mark.parametrize("way", ["auto", "deletion"])
-def test_undeclared_columns_of_lists_are_refused(way: str) -> None:
+@pytest.mark.parametrize("strategy", ["auto", "deletion"])
+def test_undeclared_columns_of_lists_are_refused(strategy: str) -> None:
     """One text among numbers would make texts of everybody's: no promise about one record covers that."""
     data = pp.UserData.from_users([[(1, 0)], [(2, 1)]] * 20, features=["x"])
-    item = None if way == "deletion" else pp.Guarantee("1/4", unit="item", neighbours="add-remove")
-    options: dict[str, Any] = {"delta": "1e-3", "deleted": 100} if way == "deletion" else {}
+    item = None if strategy == "deletion" else pp.Guarantee("1/4", unit="item", neighbours="add-remove")
+    options: dict[str, Any] = {"delta": "1e-3", "deleted": 100} if strategy == "deletion" else {}
     with pytest.raises(SchemaError, match="hold Python objects, which have no type, and have no domain"):
-        pp.at_user_level(str, data, item=item, epsilon=1, way=way, **options)
+        pp.at_user_level(str, data, item=item, epsilon=1, strategy=strategy, **options)

@@ -62,7 +62,7 @@ def test_a_trimmed_mean_is_close_and_ignores_a_few_outliers() -> None:
     with insecure_randomness():
         found = TrimmedMean(8, "1e-4", width=5, levels=500).learn(people(users), rng=SeededRng(1))
     assert found.outcome == "released"
-    assert abs(found.hypothesis["x"] - 41.5) < 0.3
+    assert abs(found.value["x"] - 41.5) < 0.3
     assert "mean of x = 41" in str(found)
     assert Released.from_json(found.to_json()) == found
 
@@ -75,8 +75,8 @@ def test_two_columns_share_the_noise_and_either_can_silence_both() -> None:
     assert learner.widths(learner.bind(calm)) == [11, 6]
     with insecure_randomness():
         some, none = learner.learn(calm, rng=SeededRng(1)), learner.learn(wild, rng=SeededRng(1))
-    assert some.hypothesis.features == ("a", "b")
-    assert none.hypothesis is NoRelease
+    assert some.value.features == ("a", "b")
+    assert none.value is NoRelease
     assert none.parameters == some.parameters
     with pytest.raises(ParameterError, match="no entry for column 'b'"):
         TrimmedMean(8, "1e-3", width={"a": 1}).bind(calm)
@@ -156,7 +156,7 @@ def test_a_friendly_mean_is_close_in_several_columns() -> None:
         )
         none = learner.learn(spread_out, rng=SeededRng(1))
     assert found.outcome == "released"
-    assert all(abs(found.hypothesis[name] - 49.5) < 4 for name in "abc")
+    assert all(abs(found.value[name] - 49.5) < 4 for name in "abc")
     assert none.outcome == "none"
     assert set(none.parameters) == set(found.parameters)
 
@@ -177,7 +177,7 @@ def test_the_released_grid_moves_as_promised(norm: str, d: int) -> None:
 def test_mean_vectors_are_saved_and_damaged_files_refused() -> None:
     vector = MeanVector(("a",), (Fraction(1, 3),))
     saved = Released(vector, None).to_json()
-    assert Released.from_json(saved).hypothesis == vector
+    assert Released.from_json(saved).value == vector
     with pytest.raises(ModelFileError):
         Released.from_json(saved.replace('"a"', '"a", "b"'))
     with pytest.raises(ParameterError):

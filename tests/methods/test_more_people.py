@@ -25,11 +25,11 @@ from privpac.methods.agreement.agreement_learner import AgreementLearner
 from privpac.methods.base import Learner
 from privpac.methods.hierarchy.tree_learner import TreeLearner
 from privpac.methods.registry import METHODS, build_learner
-from privpac.methods.scorecard import CardLearner
+from privpac.methods.scorecard import ScorecardLearner
 from privpac.methods.small_tree import SmallTreeLearner
 from privpac.papers.pure_agnostic.representations import HashedPoints
 from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
-from privpac.rules import PathTree, Points, PointsCard, SmallTrees, Thresholds
+from privpac.rules import PathTree, Points, Scorecards, SmallTrees, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ MODELS: dict[str, Callable[[np.random.Generator, int, int], Made]] = {
 }
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "voices": {},
+    "hybrid": {},
     "regret": {},
     "mean": {},
     "realizable": {},
@@ -174,7 +174,7 @@ def no_worse(numbers: list[float]) -> bool:
 
 def in_short(method: str, model: str) -> bool:
     """Every method on one law, the default on every model; the rest of the table takes long."""
-    return model == "one law" or method == "voices" or (method, model) in EXCEPTIONS
+    return model == "one law" or method == "hybrid" or (method, model) in EXCEPTIONS
 
 
 def table(methods: Any) -> list[Any]:
@@ -192,10 +192,11 @@ def test_more_people_never_hurt(method: str, model: str) -> None:
     assert no_worse(numbers), numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "model"), table(OTHERS))
 def test_more_people_never_hurt_the_other_methods(method: str, model: str) -> None:
-    # Whether people agree is luck with few of them: one or two data sets say little about the mean (0.20, 0.24 and 0.01
-    # with one each).
+    # Whether people agree is optimism with few of them: one or two data sets say little about the mean (0.20, 0.24 and
+    # 0.01 with one each).
     sets = {50: 12, 200: 8, 800: 2} if method == "agreement" else {50: 2, 200: 2, 800: 2}
     numbers = [other_excess(method, model, n, sets[n]) for n in (50, 200, 800) if n >= FEWEST.get(method, 0)]
     assert no_worse(numbers) != ((method, model) in EXCEPTIONS), numbers
@@ -231,9 +232,9 @@ def test_more_people_never_hurt_stand_ins_of_points(model: str) -> None:
 
 WIDE: dict[str, Any] = {
     "small-tree": SmallTreeLearner(SmallTrees(depth=1), Fraction(1)),
-    "card": CardLearner(PointsCard(steps=10), Fraction(1), delta="1e-6"),
+    "scorecard": ScorecardLearner(Scorecards(steps=10), Fraction(1), delta="1e-6"),
 }
-"""Learners of wide tables, here on one column; the card has no law and is drawn with seeded coins."""
+"""Learners of wide tables, here on one column; the scorecard has no law and is drawn with seeded coins."""
 
 
 def wide_excess(method: str, model: str, n: int, sets: int) -> float:
@@ -245,9 +246,9 @@ def wide_excess(method: str, model: str, n: int, sets: int) -> float:
     for seed in range(sets):
         held = MODELS[model](np.random.default_rng([seed, n]), 64, n)
         data = UserData.from_arrays(held[0][:, None], held[1], held[2], features={"x": domain})
-        if method == "card":
+        if method == "scorecard":
             with insecure_randomness():
-                drawn = [(1.0, learner.learn(data, rng=SeededRng(seed)).hypothesis)]
+                drawn = [(1.0, learner.learn(data, rng=SeededRng(seed)).value)]
         else:
             bound, law = learner.bind(data), learner.law(data)
             drawn = [(float(law.prob(i)), bound.concept.decode(i)) for i in range(bound.concept.size)]
@@ -256,9 +257,10 @@ def wide_excess(method: str, model: str, n: int, sets: int) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "model"), table(WIDE))
 def test_more_people_never_hurt_wide_tables(method: str, model: str) -> None:
-    numbers = [wide_excess(method, model, n, {"small-tree": 3, "card": 12}[method]) for n in (50, 200, 800)]
+    numbers = [wide_excess(method, model, n, {"small-tree": 3, "scorecard": 12}[method]) for n in (50, 200, 800)]
     assert no_worse(numbers), numbers
 
 
@@ -284,7 +286,7 @@ def concrete(base: type[Any]) -> set[str]:
 
 
 def test_no_method_and_no_learner_is_forgotten() -> None:
-    assert set(OPTIONS) | set(OTHERS) | {"surrogate", "reduction", "small-tree", "card"} == set(METHODS)
+    assert set(OPTIONS) | set(OTHERS) | {"surrogate", "reduction", "small-tree", "scorecard"} == set(METHODS)
     assert {method for method, _ in EXCEPTIONS} <= set(OTHERS)
     for name in privpac.methods.__all__:
         getattr(privpac.methods, name)  # names are resolved on first use

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from privpac.bounds import plan_pairwise
 from privpac.data import Domain, Floats, Integers, UserData
 from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterError, SchemaError, TooLargeError
-from privpac.methods import pairwise_scores as fold
-from privpac.methods.pairwise_sweep import gains_of
+from privpac.methods.trimmed import Gather, joined
+from privpac.papers.few_examples_per_user import pairwise_scores as fold
 from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection, growing_clip
+from privpac.papers.few_examples_per_user.pairwise_scores import gains_of
 from privpac.rules import (
     Conjunctions,
     DecisionLists,
@@ -127,7 +128,7 @@ def listed(profile: Profile) -> list[int]:
 def forced(learner: PairwiseSelection, data: UserData, method: str) -> Profile:
     bound = learner.bind(data)
     columns = tuple(name for name in bound.concept.declared() if name is not None)
-    records = fold.joined(bound.users.fold(fold.Gather(columns)), columns)
+    records = joined(bound.users.fold(Gather(columns)), columns)
     return fold.pairwise_profile(
         bound.concept, *records, clip=bound.clip, levels=learner.levels if learner.weighted else None, method=method
     )
@@ -187,14 +188,14 @@ def test_users_in_parts_give_the_same_scores() -> None:
     rng = np.random.default_rng(5)
     users: Users = [[(int(rng.integers(6)), int(rng.integers(2))) for _ in range(rng.integers(6))] for _ in range(20)]
     whole = data_of(LINE, users)
-    gather = fold.Gather(("x",))
+    gather = Gather(("x",))
     parts = gather.zero()
     for piece in (users[:7], [], users[7:]):
         parts = gather.merge(parts, gather.chunk(data_of(LINE, piece)))
     bound = PairwiseSelection(Thresholds(), 1, tau=2).bind(whole)
     expected = PairwiseSelection(Thresholds(), 1, tau=2).profile(whole).blocks()
-    assert fold.pairwise_profile(bound.concept, *fold.joined(parts, ("x",)), clip=2, levels=None).blocks() == expected
-    none = fold.pairwise_profile(bound.concept, *fold.joined([], ("x",)), clip=2, levels=None)
+    assert fold.pairwise_profile(bound.concept, *joined(parts, ("x",)), clip=2, levels=None).blocks() == expected
+    none = fold.pairwise_profile(bound.concept, *joined([], ("x",)), clip=2, levels=None)
     assert none.blocks() == [(0, 6, 0)]
 
 
@@ -321,7 +322,7 @@ def test_learn_releases_a_rule_with_public_parameters_only() -> None:
     with insecure_randomness():
         released = PairwiseSelection(Thresholds(), 2, tau=1).learn(table, rng=SeededRng(1))
     assert dict(released.parameters) == {"class": "Thresholds", "size": 7, "tau": 1}
-    assert 1 <= released.hypothesis.cut <= 5
+    assert 1 <= released.value.cut <= 5
     weighted = PairwiseSelection(Thresholds(), 2, weighted=True, records_per_user=2, max_records=2).learn(table)
     assert set(weighted.parameters) == {"class", "size", "tau", "levels", "records_per_user", "max_records"}
     assert str(weighted.guarantee) == "(2, 0)-DP per user, add-remove"

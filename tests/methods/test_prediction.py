@@ -33,19 +33,22 @@ from privpac.guarantee import Guarantee, Neighbours
 from privpac.ledger import BudgetLedger
 from privpac.methods.prediction.reduction_privacy import theorem_a
 from privpac.methods.prediction.relabel import Relabelling
-from privpac.methods.prediction.voters import PredictionSession, VotePredictor, consistent_rule, transcript_law
-from privpac.methods.prediction.votes import (
+from privpac.methods.prediction.service_plan import plan_service
+from privpac.methods.prediction.voters import (
+    PredictionSession,
+    VotePredictor,
     certified_voters,
+    consistent_rule,
     fewest_voters,
     gamma_for_transcript,
     most_queries,
     service_spend,
     transcript_epsilon,
+    transcript_law,
     vote_epsilon,
     vote_gamma,
     wrong_answer,
 )
-from privpac.planning.services import plan_service
 from privpac.rules import Intervals, Points, Stumps, Thresholds
 from privpac.rules.base import ConceptClass
 from privpac.testing import SeededRng, insecure_randomness
@@ -406,6 +409,7 @@ def test_a_plan_keeps_its_promise_and_improves_with_people() -> None:
         plan_service(Thresholds(Floats(), "x"), epsilon="0.001", queries=50, public_n_users=3, neighbours="replace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_what_a_service_expects_never_rises_with_budget_or_people(neighbours: str, delta: str) -> None:

@@ -36,7 +36,7 @@ from privpac.planning import plan_service
 from privpac.result import Released
 from privpac.rules import Intervals, Points, Thresholds
 from privpac.rules.hierarchies import PrefixTree, VC1Tree
-from privpac.rules.statistics import DEFAULT_LEVELS
+from privpac.rules.profile import DEFAULT_LEVELS
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 TEN = Integers(0, 9)
@@ -237,7 +237,7 @@ def test_splits_and_orders_are_uniform() -> None:
     learner = AgnosticReduction(Echo(), **(FIXED | {"split_size": 2}), public_n_users=3)
     with insecure_randomness():
         rng = SeededRng(5)
-        seen = Counter(tuple(row[0][0] for row in eval(learner.learn(data, rng=rng).hypothesis)) for _ in range(480))
+        seen = Counter(tuple(row[0][0] for row in eval(learner.learn(data, rng=rng).value)) for _ in range(480))
     assert set(seen) == {(i, j) for i in (1, 2, 3) for j in (1, 2, 3) if i != j}
     assert all(abs(count - 80) < 50 for count in seen.values())
 
@@ -249,7 +249,7 @@ def test_draws_follow_the_exact_law(shape: dict[str, Any]) -> None:
     law = learner.law(FEW)
     with insecure_randomness():
         rng = SeededRng("law")
-        seen = Counter(learner.learn(FEW, rng=rng).hypothesis for _ in range(400))
+        seen = Counter(learner.learn(FEW, rng=rng).value for _ in range(400))
     values = list(law.as_finite().values())
     assert set(seen) <= set(values)
     for value in values:
@@ -305,7 +305,7 @@ def test_noise_that_defeats_the_inner_learner_is_survived() -> None:
     data = noisy(6000, 0.25, 3)
     learner = AgnosticReduction.for_target(RealizableSelection(CUTS, epsilon=1), epsilon=2, public_n_users=6000)
     with insecure_randomness():
-        cuts = [learner.learn(data, rng=SeededRng(i)).hypothesis.cut for i in range(5)]
+        cuts = [learner.learn(data, rng=SeededRng(i)).value.cut for i in range(5)]
     assert all(3 <= cut <= 5 for cut in cuts)
 
 
@@ -325,7 +325,7 @@ def test_trees_learn_a_place_from_noisy_labels() -> None:
     assert learner.guarantee.epsilon <= 3
     assert learner.concept is tree
     with insecure_randomness():
-        found = [learner.learn(data, rng=SeededRng(i)).hypothesis for i in range(3)]
+        found = [learner.learn(data, rng=SeededRng(i)).value for i in range(3)]
     for rule in found:
         assert rule.predict(np.arange(6)[:, None]).tolist() == [1, 1, 0, 0, 0, 0]
 
@@ -473,7 +473,7 @@ def test_more_people_with_many_records_err_less_without_noise() -> None:
                 data = UserData.from_arrays(
                     x, (x >= 400).astype(int), np.repeat(np.arange(n), 100), features={"x": domain}
                 )
-                runs.append(abs(learner.learn(data, rng=SeededRng(seed)).hypothesis.cut - 400) / 1000)
+                runs.append(abs(learner.learn(data, rng=SeededRng(seed)).value.cut - 400) / 1000)
         found[n] = sum(runs) / len(runs)
     assert found[4000] <= 1.15 * found[1000] + 0.002
     assert found[4000] < 0.008

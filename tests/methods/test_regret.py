@@ -23,7 +23,7 @@ from privpac.ledger import BudgetLedger
 from privpac.methods.base import profile_of
 from privpac.methods.regret import COUNT_CAP, RegretSelection
 from privpac.rules import FiniteClass, Points, Stumps, Thresholds
-from privpac.rules.statistics import ClipRule, Mean
+from privpac.rules.profile import ClipRule, Mean
 from privpac.testing import SeededRng, insecure_randomness
 
 DOMAIN = Integers(0, 4)
@@ -190,7 +190,7 @@ def test_draw_releases_a_count_within_its_public_range(seed: int, users: Users, 
     assert released.parameters["class"] == "Thresholds"
     assert released.parameters["size"] == CUTS
     assert released.parameters["levels"] == 840
-    assert released.hypothesis.cut in range(CUTS)
+    assert released.value.cut in range(CUTS)
 
 
 def test_draw_follows_the_law_given_the_count() -> None:
@@ -199,7 +199,7 @@ def test_draw_follows_the_law_given_the_count() -> None:
     learner = RegretSelection(Thresholds(), Fraction(4), public_n_users=3)
     law, rng, n = learner.law(data), SeededRng(11), 600
     with insecure_randomness():
-        drawn = [learner.learn(data, rng=rng).hypothesis.cut for _ in range(n)]
+        drawn = [learner.learn(data, rng=rng).value.cut for _ in range(n)]
     for cut in range(CUTS):
         p = law.prob_float(cut)
         assert abs(drawn.count(cut) - n * p) <= 6 * (n * p * (1 - p)) ** 0.5 + 12
@@ -333,4 +333,4 @@ def test_other_classes_go_through_the_same_learner(concept: Any) -> None:
     data = people([[(1, 1), (3, 0)], [], [(4, 1)]])
     released = RegretSelection(concept, Fraction(1)).learn(data)
     assert released.parameters["class"] == type(concept).__name__
-    assert set(released.hypothesis.predict([[k] for k in range(5)]).tolist()) <= {0, 1}
+    assert set(released.value.predict([[k] for k in range(5)]).tolist()) <= {0, 1}

@@ -53,7 +53,7 @@ def test_what_is_drawn_is_an_item_of_the_law(delta: Any) -> None:
     with insecure_randomness():
         drawn = [many.draw(bound, SeededRng(i)) for i in range(30)]
     assert all(one.parameters["repeats"] == 2 for one in drawn)
-    names = Counter(one.hypothesis.item if one.outcome == "released" else BOTTOM for one in drawn)
+    names = Counter(one.value.item if one.outcome == "released" else BOTTOM for one in drawn)
     likely = BOTTOM if top is BOTTOM else universe.item(top % universe.size)
     assert names.most_common(1)[0][0] == likely
     assert str(many.guarantee) == ("(4, 0.0001)-DP per user, add-remove" if delta else "(4, 0)-DP per user, add-remove")

@@ -13,15 +13,14 @@ import privpac as pp
 from privpac.auditing.exact import Dataset, audit_exact, datasets
 from privpac.device.littlestone import MOST_ENTRIES, SmallClassLists, ValueTable
 from privpac.device.scores import CutScores
-from privpac.device.tasks import Task
-from privpac.device.work import check_work
+from privpac.device.tasks import Task, check_work
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.law import BOTTOM
 from privpac.methods.agreement.agreement_learner import AgreedRule, AgreementLearner
-from privpac.planning.agreements import agreement_target
 from privpac.protocols import LocalProtocol, Manifest
+from privpac.protocols.agreement_plan import agreement_target
 from privpac.result import Released
-from privpac.rules.enumerated import Frozen
+from privpac.rules.base import Frozen
 
 SEED = b"a public seed of thirty-two byte"
 
@@ -63,9 +62,9 @@ def test_planted_rules_are_found_by_name_and_come_back_from_a_file(name: str) ->
     data = people(20, m, sizes, label)
     released = pp.learn(data, rule, epsilon=2, delta="1e-4", method="agreement", task=task, seed=SEED)
     assert released.outcome == "released"
-    assert released.hypothesis.condition() == words
+    assert released.value.condition() == words
     again = Released.from_json(released.to_json())
-    assert again.hypothesis.condition() == words
+    assert again.value.condition() == words
     shown = pp.simulate_agreement(rule, data, task=task, seeds=2, public=True)
     assert (shown.share, shown.error) == (1, 0)
 

@@ -174,7 +174,7 @@ def test_a_tree_is_drawn_with_the_product_of_its_choices() -> None:
                     )
                     for cell, label in zip(cells, side.labels):
                         chance *= (law._leaf(cell) - 1 if label else 1) / law._leaf(cell)
-                assert chance.overlaps(law._number(tree).arb())
+                assert chance.overlaps(law.number(tree).arb())
 
 
 # From tables

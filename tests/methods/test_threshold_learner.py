@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.law import Law
-from privpac.papers.pure_agnostic.median_cut import MedianKernel, PrivateMedian
-from privpac.papers.pure_agnostic.search import RangeMinima, ThresholdSearch, branch_scores
-from privpac.papers.pure_agnostic.threshold_learner import ThresholdLearner
+from privpac.papers.pure_agnostic.search import (
+    MedianKernel,
+    PrivateMedian,
+    RangeMinima,
+    ThresholdLearner,
+    ThresholdSearch,
+    branch_scores,
+)
 from privpac.rules.cuts import Thresholds
-from privpac.rules.profile import Profile, Step
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds, Profile, Step
 from privpac.rules.stumps import Stumps
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -208,8 +212,8 @@ def test_the_law_of_the_largest_domain_it_is_for() -> None:
 @pytest.mark.parametrize("branch", ["em", "dlap"])
 def test_the_search_runs_on_next_to_nothing(users: list[Any], branch: str) -> None:
     learner = ThresholdSearch(Thresholds(), epsilon=1, branch=branch, radius="1/4")
-    assert 0 <= learner.learn(people(users)).hypothesis.cut <= N
-    assert 0 <= learner.learn(people(users, WIDE)).hypothesis.cut <= 2**64
+    assert 0 <= learner.learn(people(users)).value.cut <= N
+    assert 0 <= learner.learn(people(users, WIDE)).value.cut <= 2**64
 
 
 def test_a_domain_of_one_value() -> None:
@@ -224,7 +228,7 @@ def test_the_search_finds_a_cut_among_2_to_the_64() -> None:
     data = UserData.from_arrays(x[:, None], y, np.repeat(np.arange(4000), 10), features={"x": WIDE})
     learner = ThresholdSearch(Thresholds(), epsilon=20, tolerance=0)
     with insecure_randomness():
-        cut = learner.learn(data, rng=SeededRng(4)).hypothesis.cut
+        cut = learner.learn(data, rng=SeededRng(4)).value.cut
     assert abs(cut - 2**62) < 2**64 // 20
 
 
@@ -266,7 +270,7 @@ def test_auto_takes_the_direct_selection() -> None:
 
 
 def test_auto_takes_the_search_when_it_certifies_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privpac.papers.pure_agnostic import threshold_learner as thresholds
+    from privpac.papers.pure_agnostic import search as thresholds
 
     class Cheap:
         n_users = 1

@@ -142,7 +142,7 @@ def test_plenty_of_users_find_the_target() -> None:
     made = learner(tree, 2, "1e-6")
     data = people([[("usr", 1), ("usr/lib", 1), ("usr/bin", 0), ("usr/lib/python3", 0)]] * 400, features=["path"])
     result = draw(made, data, 5)
-    assert str(result.hypothesis) == "1 when path is usr/lib or contains it"
+    assert str(result.value) == "1 when path is usr/lib or contains it"
     assert result.outcome == "released"
     assert Released.from_json(result.to_json()).predict({"path": ["usr", "etc"]}).tolist() == [1, 0]
     assert "400" not in str(dict(result.parameters))
@@ -246,7 +246,7 @@ def test_open_vocabularies_have_no_width_and_need_delta(tree: VC1Tree) -> None:
 def test_levels_of_two_to_the_thirty_two_nodes_are_drawn_without_delta() -> None:
     made = learner(AddressTree(4), 3)
     result = draw(made, people([[("10.1.2.3", 1)]] * 400), 3)
-    assert str(result.hypothesis).startswith("1 when x is 10.")
+    assert str(result.value).startswith("1 when x is 10.")
     empty = draw(made, people([], features=["x"]), 2)
     assert empty.outcome == "released"
     with pytest.raises(TooLargeError, match="too wide"):
@@ -284,7 +284,7 @@ def test_interior_points_name_a_depth_inside_the_ranks(selector: str) -> None:
     assert made.split.point is not None
     data = people([[(str(2**350 + i), 1)] for i in range(made.split.K + 10)])
     result = draw(made, data, 4)
-    assert str(result.hypothesis).startswith(f"1 when x <= {str(2**350)[:90]}")
+    assert str(result.value).startswith(f"1 when x <= {str(2**350)[:90]}")
 
 
 def test_interior_points_share_delta_with_the_votes() -> None:
@@ -294,7 +294,7 @@ def test_interior_points_share_delta_with_the_votes() -> None:
     assert made.guarantee.delta == Fraction(1, 10**6)
     assert made.failure(10**5, "0.1") < float(made.beta)
     result = draw(made, people([[("b", 2**59, 1)]] * 2000, features=["branch", "position"]), 8)
-    assert str(result.hypothesis).startswith("1 when branch = b and position <= ")
+    assert str(result.value).startswith("1 when branch = b and position <= ")
 
 
 # Accuracy

@@ -129,7 +129,7 @@ def test_noisy_trees_are_learned_by_selection_where_nodes_can_be_counted() -> No
         pp.learn(data, SHOP, epsilon=1, method="tree")
     for method in ("mean", "regret", "realizable"):
         assert pp.learn(data, SHOP, epsilon=1, method=method).outcome == "released"
-    with pytest.raises(ParameterError, match="use one of the methods auto, reduction, tree"):
+    with pytest.raises(ParameterError, match="use one of the methods auto, tree, reduction"):
         pp.learn(data, pp.PrefixTree(8), epsilon=1, method="mean")
 
 

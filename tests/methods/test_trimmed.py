@@ -22,11 +22,11 @@ from privpac.guarantee import Guarantee
 from privpac.law import BOTTOM
 from privpac.ledger import BudgetLedger
 from privpac.methods import TrimmedSelection, WithFallback, group_privacy, one_record_per_user
-from privpac.methods.group_costs import TrimDesign
 from privpac.methods.regret import RegretSelection
 from privpac.methods.trimmed import (
-    MAX_CELLS,
+    MAX_TRIM_CELLS,
     NOTHING,
+    TrimDesign,
     contributions,
     distance_of,
     spreads,
@@ -236,8 +236,8 @@ def test_a_release_and_nothing_both_carry_the_guarantee_and_no_diagnostics() -> 
         some = learner().learn(crowd(), rng=SeededRng(1))
         none = learner().learn(crowd(20, 10), rng=SeededRng(1))
     assert some.outcome == "released"
-    assert str(some.hypothesis) == "1 when x > 4"
-    assert (none.outcome, none.hypothesis, bool(none)) == ("none", NoRelease, False)
+    assert str(some.value) == "1 when x > 4"
+    assert (none.outcome, none.value, bool(none)) == ("none", NoRelease, False)
     assert set(none.parameters) == set(some.parameters) - {"size"}
     assert none.parameters == {name: some.parameters[name] for name in none.parameters}
     assert none.warnings == (NOTHING,)
@@ -259,7 +259,7 @@ def test_the_budget_is_spent_also_when_nothing_comes_out(tmp_path: Any) -> None:
 def test_fallbacks_are_declared_and_paid_for() -> None:
     bad, rule = crowd(20, 10), Thresholds(Integers(0, 9), "x").decode(5)
     stood_in = WithFallback(learner(), rule).learn(bad)
-    assert (stood_in.outcome, stood_in.hypothesis, stood_in.warnings) == ("default", rule, ())
+    assert (stood_in.outcome, stood_in.value, stood_in.warnings) == ("default", rule, ())
     assert str(stood_in.guarantee) == "(8, 0.001)-DP per user, replace"
     second = WithFallback(learner(), RegretSelection(Thresholds(), 1, neighbours="replace"))
     for data in (bad, crowd()):
@@ -412,7 +412,7 @@ def test_too_few_users_and_too_many_rules_are_refused_from_public_numbers() -> N
         learner(neighbours="add-remove", slots=8).bind(crowd())
     big = TrimmedSelection(Intervals(), 8, delta="1e-3", levels=4, trim=4, ladder=3, width=1)
     wide = UserData.from_users([[(1, 0)]] * 100, features={"x": Integers(0, 4_999)})
-    assert Intervals(Integers(0, 4_999)).size * 100 > MAX_CELLS
+    assert Intervals(Integers(0, 4_999)).size * 100 > MAX_TRIM_CELLS
     with pytest.raises(TooLargeError, match="users times rules"):
         big.bind(wide)
     with pytest.raises(ParameterError, match="larger trim or share"):

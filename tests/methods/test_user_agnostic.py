@@ -14,9 +14,9 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
 from privpac.methods.realizable import RealizableSelection
-from privpac.papers.pure_agnostic.agnostic_sample_size import plan_user_agnostic
-from privpac.papers.pure_agnostic.counting import RobustTolerance, SurrogateSelection, UserAgnosticLearner
+from privpac.papers.pure_agnostic.counting import RobustTolerance, UserAgnosticLearner, plan_user_agnostic
 from privpac.papers.pure_agnostic.representations import HashedPoints
+from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
 from privpac.rules.cuts import Thresholds
 from privpac.rules.enumerated import FiniteClass
 from privpac.rules.points import Points
@@ -191,7 +191,7 @@ def test_a_fixed_public_seed_fixes_the_set() -> None:
     released = one.learn(people)
     assert released.parameters["public_seed"] == bytes(32).hex()
     assert released.parameters["size"] == few.copies * few.buckets
-    assert type(released).from_json(released.to_json()).hypothesis == released.hypothesis
+    assert type(released).from_json(released.to_json()).value == released.value
 
 
 def test_changed_parameters_keep_or_redraw_the_set() -> None:

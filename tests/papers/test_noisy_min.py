@@ -19,7 +19,8 @@ from privpac.law import Law
 from privpac.law.blocks import BlockLaw
 from privpac.law.numbers import Enclosed, Number, Quotient, sign_of_sum
 from privpac.mechanisms import ExponentialMechanism
-from privpac.papers.studies import NoisyMin, race, race_law
+from privpac.papers import noisy_min
+from privpac.papers.noisy_min import NoisyMin
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 FALSE_ALARM = 1e-7  # of every chi-square test below; the seeds are fixed
@@ -64,7 +65,7 @@ def test_race_law_is_permute_and_flip(scores: list[int], base: Fraction) -> None
     index = list(range(len(scores)))
     blocks = Law.from_blocks(index, index, scores, base=base)
     assert isinstance(blocks, BlockLaw)
-    law = race_law.race_law(blocks)
+    law = noisy_min.race_law(blocks)
     assert [law.prob_exact(i) for i in index] == permute_and_flip([s - min(scores) for s in scores], base)
 
 
@@ -79,7 +80,7 @@ def test_expected_score_is_never_worse_than_exponential(eta: Any) -> None:
         ours, theirs = noisy(eta).law(scores), exponential.law(scores)
         difference: Number = Quotient(())
         for i, score in enumerate(scores):
-            difference = difference + (ours._number(i) + theirs._number(i) * -1) * score
+            difference = difference + (ours.number(i) + theirs.number(i) * -1) * score
         sign = sign_of_sum(difference)
         assert sign <= 0
         strictly_better += sign < 0
@@ -97,10 +98,10 @@ def test_enclosures_hold_the_exact_law(blocks: list[tuple[int, int]], eta: str) 
     if len(set(scores)) == 1:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(race_law, "EXACT_CANDIDATES", 0)
+        patch.setattr(noisy_min, "EXACT_CANDIDATES", 0)
         enclosed = noisy(eta).law(scores, counts=counts)
     for i in range(len(blocks)):
-        assert isinstance(enclosed._number((i, 0)), Enclosed)
+        assert isinstance(enclosed.number((i, 0)), Enclosed)
         ball, reference = enclosed.prob((i, 0)), exact.prob((i, 0))
         assert ball.lo <= reference.hi
         assert reference.lo <= ball.hi
@@ -156,6 +157,7 @@ def test_race_matches_its_law_with_few_levels() -> None:
     assert chi_square_accepts(counts, law, list(range(6)), draws)
 
 
+@pytest.mark.slow
 def test_race_matches_its_law_with_many_levels_and_multiplicities() -> None:
     n, draws = 40, 3000
     lo = [10 * i for i in range(n)]
@@ -184,7 +186,7 @@ def test_levels_dropped_early_never_win(monkeypatch: pytest.MonkeyPatch) -> None
     choice = noisy("1/10")
     with insecure_randomness():
         early = [choice.sample(scores, SeededRng(seed), counts=counts) for seed in range(60)]
-        monkeypatch.setattr(race, "_still_running", lambda levels, words: list(range(len(levels.totals))))
+        monkeypatch.setattr(noisy_min, "_still_running", lambda levels, words: list(range(len(levels.totals))))
         assert [choice.sample(scores, SeededRng(seed), counts=counts) for seed in range(60)] == early
 
 

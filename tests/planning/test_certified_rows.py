@@ -16,8 +16,8 @@ from privpac.api.learn import learner_for
 from privpac.cli.options import with_settings
 from privpac.data import parse_feature
 from privpac.errors import ParameterError
-from privpac.methods.registry import METHODS, learner_options, method_certified_by
-from privpac.methods.settings import COMMON, flag, read_settings, written
+from privpac.methods.registry import METHODS, learner_options
+from privpac.methods.settings import COMMON, flag, read_settings, setting_text
 from privpac.rules import PathTree
 
 CUTS = pp.Thresholds(pp.Integers(0, 15), "x")
@@ -48,7 +48,7 @@ RUN = [pytest.param(row, marks=pytest.mark.slow) if "search" in row else row for
 def test_every_certified_row_has_a_method() -> None:
     assert [row.method for row in PLANS["replace"].rows if row.kind == "certified"] == ROWS
     for row in ROWS:
-        assert PLANS["replace"].run(row).method == method_certified_by(row)
+        assert PLANS["replace"].run(row).method == PLANS["replace"].row(row).key in METHODS
 
 
 # What the learner is
@@ -59,7 +59,12 @@ def test_the_row_that_was_nobodys_learner_is_built_as_certified() -> None:
     default."""
     for relation in RELATIONS:
         plan = pp.plan(
-            pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=64, neighbours=relation, setting="agnostic"
+            pp.Thresholds(pp.Integers(0, 1440)),
+            epsilon=1,
+            records_per_user=64,
+            neighbours=relation,
+            setting="agnostic",
+            every_method=True,
         )
         certificate = plan.row("user agnostic selection").certificates[0]
         learner: Any = plan.learner("user agnostic selection", records_per_user=64)
@@ -256,5 +261,5 @@ def test_what_is_written_is_read_again() -> None:
         ("agnostic", "radius", Fraction(1, 3)),
         ("regret", "tau", {1: 1, 9: 3}),
     ):
-        read = read_settings(method, [f"{name}={written(value)}"])[name]
+        read = read_settings(method, [f"{name}={setting_text(value)}"])[name]
         assert (Fraction(read) if isinstance(value, Fraction) else read) == value

@@ -34,7 +34,7 @@ def _kept(fails: Callable[[int], bool], beta: float, runs: int = RUNS) -> None:
 def _learned(learner: Any, data: pp.UserData, seed: int) -> Any:
     with insecure_randomness(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return learner.learn(data, rng=SeededRng(seed)).hypothesis
+        return learner.learn(data, rng=SeededRng(seed)).value
 
 
 def _people(values: Any, m: int, domain: Any, labels: Any = None) -> pp.UserData:
@@ -97,7 +97,7 @@ def test_inverse_plans_build_the_learner_of_the_value_they_found() -> None:
 @pytest.mark.parametrize("m", [1, 8])
 @pytest.mark.parametrize("row", ["averaged histogram", "clipped histogram, one stage"])
 def test_certified_histograms_keep_the_promise(row: str, m: int, relation: str) -> None:
-    """All cells equally likely, where luck and noise are largest."""
+    """All cells equally likely, where optimism and noise are largest."""
     k, alpha, beta = 6, 0.15, 0.05
     plan = pp.plan("histogram", bins=k, epsilon=1, alpha="0.15", beta="0.05", records_per_user=m, neighbours=relation)
     learner, (n,) = plan.learner(row), plan.row(row).n_users
@@ -148,6 +148,7 @@ CUTS = pp.Thresholds(pp.Integers(0, 99), "age")
 AGREED = "central agreement, if 9 in 10 users agree"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_certified_agreement_keeps_the_promise(delta: str, relation: str) -> None:

@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.api.learn import learner_for
+from privpac.api.learn import learner_for, resolve_method
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import rational
 from privpac.methods.registry import METHODS
 from privpac.planning import choose_method
-from privpac.planning.populations import generated_population, public_population, sampled_population
+from privpac.rules.populations import generated_population, public_population, sampled_population
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
 PEOPLE = pp.UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": pp.Integers(0, 9)})
 
 
 def test_nothing_declared_is_the_default() -> None:
-    assert choose_method(CUTS, epsilon=1).method == "voices"
+    assert choose_method(CUTS, epsilon=1).method == "hybrid"
     assert choose_method(CUTS, epsilon=1, setting="realizable").method == "realizable"
-    assert choose_method(CUTS, epsilon=1, public_n_users=100).method == "voices"
+    assert choose_method(CUTS, epsilon=1, public_n_users=100).method == "hybrid"
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_where_the_mean_voice_always_speaks_the_mean_is_named(neighbours: str) -> None:
+def test_where_the_mean_score_always_decides_the_mean_is_named(neighbours: str) -> None:
     """From 100 bits of the class per user of theta on the errors are the same and the certificate of the mean is
     better."""
     enough = 100 * CUTS.bits * (1 if neighbours == "add-remove" else 2)
@@ -37,8 +37,8 @@ def test_where_the_mean_voice_always_speaks_the_mean_is_named(neighbours: str) -
     many = choose_method(CUTS, public_n_users=enough, **common)
     assert many.method == "mean"
     assert "certificate of the mean" in many.reason
-    assert choose_method(CUTS, public_n_users=enough - 1, **common).method == "voices"
-    assert choose_method(pp.Thresholds(), public_n_users=10**9, **common).method == "voices", (
+    assert choose_method(CUTS, public_n_users=enough - 1, **common).method == "hybrid"
+    assert choose_method(pp.Thresholds(), public_n_users=10**9, **common).method == "hybrid", (
         "a class without domains has no size"
     )
 
@@ -94,11 +94,11 @@ def test_the_choice_is_made_before_the_data_are_touched(
 
     def chosen(*given: Any, **named: Any) -> Any:
         assert not any(type(value) is Sealed for value in (*given, *named.values()))
-        found = choose_method(*given, **named)
+        found = resolve_method(*given, **named)
         events.append("chosen")
         return found
 
-    monkeypatch.setattr("privpac.planning.choose.choose_method", chosen)
+    monkeypatch.setattr("privpac.api.learn.resolve_method", chosen)
     sealed: Any = Sealed(events)
     ledger = pp.BudgetLedger(
         tmp_path / "people.ledger", pp.Guarantee(5, unit="user", neighbours="add-remove"), dataset="people"
@@ -125,18 +125,18 @@ def test_other_data_do_not_change_the_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "method"), [(None, "voices"), ("alike", "voices"), ("differ", "mean"), ("heavy", "mean")], ids=str
+    ("users", "method"), [(None, "hybrid"), ("alike", "hybrid"), ("differ", "mean"), ("heavy", "mean")], ids=str
 )
 def test_the_mean_is_chosen_where_the_declared_people_call_for_it(users: str | None, method: str) -> None:
     choice = choose_method(CUTS, epsilon="1/2", public_n_users=100, records_per_user=16, people=users)
     assert choice.method == method
-    compared = r"voices \d\.\d{4}, regret \d\.\d{4}, mean \d\.\d{4} \(.*x uniform on 1441 values.*; 100 users\)"
+    compared = r"hybrid \d\.\d{4}, regret \d\.\d{4}, mean \d\.\d{4} \(.*x uniform on 1441 values.*; 100 users\)"
     assert re.search(compared, choice.reason)
 
 
-def test_with_many_people_who_differ_two_voices_do_as_well_as_the_mean() -> None:
+def test_with_many_people_who_differ_hybrid_selection_does_as_well_as_the_mean() -> None:
     choice = choose_method(CUTS, epsilon="1/2", public_n_users=400, records_per_user=16, people="differ")
-    assert choice.method == "voices"
+    assert choice.method == "hybrid"
     assert "mean is not clearly better" in choice.reason
 
 
@@ -153,7 +153,7 @@ def test_with_many_people_who_differ_two_voices_do_as_well_as_the_mean() -> None
 )
 def test_declarations_are_predicted_on_for_other_classes_too(concept: Any) -> None:
     common: dict[str, Any] = {"epsilon": 1, "public_n_users": 30, "records_per_user": 36}
-    assert choose_method(concept, **common).method in ("voices", "regret")
+    assert choose_method(concept, **common).method in ("hybrid", "regret")
     differ = choose_method(concept, **common, people="differ")
     assert differ.method != "regret"
     assert "3/4 of the people keep one label" in differ.reason
@@ -162,8 +162,8 @@ def test_declarations_are_predicted_on_for_other_classes_too(concept: Any) -> No
 
 def test_where_methods_score_alike_the_default_stays() -> None:
     many = choose_method(CUTS, epsilon=4, public_n_users=5000, records_per_user=4, people="differ")
-    assert many.method == "voices"
-    assert choose_method(CUTS, epsilon=1, public_n_users=100, records_per_user=1, people="differ").method == "voices"
+    assert many.method == "hybrid"
+    assert choose_method(CUTS, epsilon=1, public_n_users=100, records_per_user=1, people="differ").method == "hybrid"
 
 
 def test_a_declaration_without_a_model_of_the_class_falls_back_on_averages() -> None:
@@ -177,12 +177,12 @@ def test_a_declaration_without_a_model_of_the_class_falls_back_on_averages() -> 
 def test_a_class_too_large_to_predict_shows_certified_users() -> None:
     wide = pp.Rectangles({"x": pp.Integers(0, 99), "z": pp.Integers(0, 99)}, cuts=32)
     choice = choose_method(wide, epsilon=1, public_n_users=100, records_per_user=4)
-    assert choice.method == "voices"
-    assert "certified users: two voices" in choice.reason
+    assert choice.method == "hybrid"
+    assert "certified users: hybrid" in choice.reason
 
 
 def test_a_class_that_waits_for_its_columns_gets_the_default() -> None:
-    assert choose_method(pp.Stumps(), epsilon=1, public_n_users=100, records_per_user=4).method == "voices"
+    assert choose_method(pp.Stumps(), epsilon=1, public_n_users=100, records_per_user=4).method == "hybrid"
     people = pp.UserData.from_users([[(3, 0), (8, 1)], [(2, 0)]], features={"x": pp.Integers(0, 9)})
     assert pp.learn(people, pp.Stumps(), epsilon=1, public_n_users=2, records_per_user=2)
 
@@ -258,7 +258,7 @@ def test_a_population_decides_by_prediction_on_it() -> None:
         people.name: choose_method(LINE, epsilon="1/2", public_n_users=60, population=people)
         for people in (alike, steady)
     }
-    assert said[alike.name].method == "voices"
+    assert said[alike.name].method == "hybrid"
     assert said["keepers"].method == "mean"
     assert "(keepers; 60 users)" in said["keepers"].reason
     assert "agnostic 0." in said["keepers"].reason
@@ -308,7 +308,7 @@ def test_the_result_says_why() -> None:
     assert "chosen because" not in pp.learn(PEOPLE, pp.Thresholds(), epsilon=1).parameters
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "reduction", "small-tree", "card"}))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "reduction", "small-tree", "scorecard"}))
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, neighbours: str) -> None:
     released = pp.learn(

@@ -12,7 +12,7 @@ from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.planning import plan
-from privpac.planning.plans import _COARSE, _FINE, _RANGES, InversePlan, _rounded, invert
+from privpac.planning.plans import _COARSE, _FINE, _RANGES, InversePlan, _rounded, invert_plan
 from privpac.planning.query import least_alpha, least_epsilon
 from privpac.planning.rules import RuleTarget
 from privpac.rules import Thresholds
@@ -20,11 +20,14 @@ from privpac.rules import Thresholds
 CUTS = Thresholds(Integers(0, 1000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [1, 16])
 def test_the_promised_alpha_is_certified_and_a_smaller_one_is_not(records: int) -> None:
-    found = least_alpha(CUTS, n_users=800, epsilon=1, records_per_user=records)
+    found = least_alpha(CUTS, n_users=800, epsilon=1, records_per_user=records, every_method=True)
     for row in found.rows:
         (value,) = row.values
+        if row.key in ("reduction", "search"):
+            continue  # they need more users than there are
         if value is None:
             assert row.method == "any private realizable learner"  # it excludes nothing above 1e-4
             continue
@@ -38,7 +41,7 @@ def test_the_promised_alpha_is_certified_and_a_smaller_one_is_not(records: int) 
 
 
 def test_the_search_ends_at_the_first_step_of_the_grid_that_is_enough() -> None:
-    found = least_alpha(CUTS, n_users=500, epsilon=1, records_per_user=(1, 16), setting="agnostic")
+    found = least_alpha(CUTS, n_users=500, epsilon=1, records_per_user=(1, 16), setting="agnostic", every_method=True)
     first, last = (math.log(end) for end in _RANGES["alpha"])
     grid = [
         _rounded(math.exp(first + (last - first) * step / (_COARSE * _FINE)), up=True)
@@ -53,7 +56,9 @@ def test_the_search_ends_at_the_first_step_of_the_grid_that_is_enough() -> None:
 
 
 def plan_users_of(method: str, alpha: Fraction, records: int, within: int | None = None) -> int | None:
-    target = RuleTarget(CUTS, Fraction(1), alpha, Fraction(1, 20), Neighbours.ADD_REMOVE, None, within=within)
+    target = RuleTarget(
+        CUTS, Fraction(1), alpha, Fraction(1, 20), Neighbours.ADD_REMOVE, None, within=within, every_method=True
+    )
     certify = target.method(method).certify
     return certify(records).n_users
 
@@ -133,4 +138,4 @@ def test_a_predicted_epsilon_reaches_alpha_on_the_model() -> None:
 def test_bad_questions_are_refused(given: dict[str, object]) -> None:
     target = RuleTarget(CUTS, Fraction(1), Fraction(1, 20), Fraction(1, 20), Neighbours.ADD_REMOVE, None)
     with pytest.raises(ParameterError):
-        invert(target, sizes=(1,), stated={}, **given)  # type: ignore[arg-type]
+        invert_plan(target, sizes=(1,), stated={}, **given)  # type: ignore[arg-type]

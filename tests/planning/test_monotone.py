@@ -20,15 +20,15 @@ import pytest
 
 import privpac as pp
 from privpac.data import Integers
+from privpac.distributions.family_plan import family_target
+from privpac.distributions.quantiles.median_plan import median_target
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.agreements import agreement_target
-from privpac.planning.families import family_target
-from privpac.planning.hierarchies import tree_target
-from privpac.planning.medians import median_target
-from privpac.planning.rules import RuleTarget, further_methods, rule_target
-from privpac.planning.services import service_target
-from privpac.planning.small_trees import small_tree_target
-from privpac.planning.target import PlannedMethod, Target, read_goal
+from privpac.methods.hierarchy.tree_plan import tree_target
+from privpac.methods.planned import PlannedMethod, Target, read_goal
+from privpac.methods.prediction.service_plan import service_target
+from privpac.methods.small_tree_plan import small_tree_target
+from privpac.planning.rules import RuleTarget, rule_target
+from privpac.protocols.agreement_plan import agreement_target
 from privpac.rules import PathTree, PrefixTree, Stumps, Thresholds
 from privpac.rules.hierarchies.nodes import TreeNodes
 from privpac.rules.small_trees import SmallTrees
@@ -42,11 +42,12 @@ class FurtherRules(RuleTarget):
     """The less usual ways alone."""
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
-        return further_methods(self)
+        every = replace(self, every_method=True)
+        return [line for line in RuleTarget.methods(every, "agnostic") if line.key in ("reduction", "search")]
 
 
 TARGETS: dict[str, Callable[[], Any]] = {
-    "cuts, add-remove": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.1"),
+    "cuts, add-remove": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.1", every_method=True),
     "cuts, replace": lambda: rule_target(CUTS, 1, "0.05", "0.05", "replace", "0.1"),
     "cuts, 2^20": lambda: rule_target(Thresholds(Integers(0, (1 << 20) - 1)), 1, "0.05", "0.05", "add-remove", "0.1"),
     "stumps": lambda: rule_target(
@@ -214,7 +215,7 @@ def test_threshold_search_needs_no_more_people_for_more_records() -> None:
 
 def test_the_mean_needs_no_more_people_for_more_records() -> None:
     """1,533 people with 40 records became 1,543 with 257, whose votes are rounded."""
-    mean = rule_target(CUTS, "0.1", "0.05", "0.05").mean
+    mean = rule_target(CUTS, "0.1", "0.05", "0.05").method("per-user mean").certify
     numbers = [mean(m).n_users for m in (40, 256, 257, 100_000)]
     assert not rises(numbers), numbers
     plan = pp.plan(CUTS, epsilon="0.1", alpha="0.3", records_per_user=(40, 257))
@@ -228,12 +229,12 @@ def test_the_rule_can_be_broken() -> None:
     assert not rises([float("inf"), 3, 3])
 
 
-def test_more_budget_never_certifies_more_users_of_two_voices() -> None:
-    """At 1.7 the mean voice takes over before it has enough users; the row then runs with less of epsilon, and its
+def test_more_budget_never_certifies_more_users_of_hybrid_selection() -> None:
+    """At 1.7 the mean score takes over before it has enough users; the row then runs with less of epsilon, and its
     learner says so."""
     cuts = Thresholds(Integers(0, 1440))
     plan = pp.plan(cuts, epsilon="1.7", alpha="0.05", noise="0.1", setting="agnostic", records_per_user=16)
-    row = "two voices, bounded noise"
+    row = "hybrid selection, bounded noise"
     assert plan.row(row).n_users[0] < 90
     assert plan.learner(row, records_per_user=16).epsilon == Fraction(13, 10)
     assert "--epsilon 1.3" in plan.command(row, records_per_user=16)

@@ -11,14 +11,14 @@ import pytest
 
 from privpac.bounds import certify_reduction, plan_threshold_search, selection_error
 from privpac.data import Integers
+from privpac.distributions.family_plan import family_target
+from privpac.distributions.quantiles.median_plan import MedianTarget, median_target
 from privpac.errors import ParameterError
 from privpac.law import BOTTOM
 from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.planning.families import family_target
-from privpac.planning.medians import MedianTarget, median_target
 from privpac.planning.rules import rule_target
 from privpac.rules import Intervals, Thresholds
-from privpac.rules.statistics import DEFAULT_LEVELS
+from privpac.rules.profile import DEFAULT_LEVELS
 
 
 def numbers(target: Any, m: int = 1) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import privpac as pp
 from privpac.bounds import certify_regret_agnostic
 from privpac.errors import ParameterError
 from privpac.planning import Plan, plan
-from privpac.rules.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.rules.profile import DEFAULT_LEVELS, ClipRule
 
 CLASS = pp.Thresholds(pp.Integers(0, 1023))
 
@@ -109,12 +109,24 @@ def test_setting_restricts_the_rows() -> None:
 
 def test_a_bound_out_of_reach_leaves_its_row_open_and_says_why() -> None:
     far = plan(CLASS, epsilon="1e-9", records_per_user=(1, 10**6))
-    assert min(numbers(far, "any private agnostic learner")) > 10**8  # one of the bounds is always there
+    least = far.row("any private agnostic learner")
+    assert min(c.n_users for c in least.certificates if c and c.n_users) > 10**8  # one of the bounds is always there
     realizable = far.row("realizable selection")
-    assert realizable.n_users[0] is not None
-    assert realizable.n_users[1] is None
+    assert realizable.certificates[0] is not None
+    assert realizable.certificates[0].n_users is not None
+    assert realizable.certificates[1] is None
     assert "not computed for 1000000 records" in realizable.words()
     assert "assumes" in realizable.words()
+    # A number that nobody has is not printed: the row says so, in every form.
+    reason = 'not within 10^9 people with 1 record each; why: docs/choosing.md, "Numbers that nobody has"'
+    assert realizable.n_users == (None, None)
+    assert realizable.cells() == ["> 10^9", "-"]
+    assert realizable.reason == reason
+    assert reason in realizable.words()
+    assert reason in " ".join(str(far).split())
+    shown = next(row for row in far.to_dict(predict=False)["rows"] if row["method"] == "realizable selection")
+    assert (shown["n_users"], shown["reason"]) == ([None, None], reason)
+    assert "reason" not in plan(CLASS, epsilon=1, records_per_user=1).rows[0].to_dict()
 
 
 def test_plan_reads_well_and_survives_json(default: Plan) -> None:
@@ -131,7 +143,7 @@ def test_every_class_by_name_has_a_realizable_plan() -> None:
     from privpac.rules.named import RULES, rule_class
 
     yes_no = {"a": pp.Integers(0, 1), "b": pp.Categories(["no", "yes"], ordered=True)}
-    for name in set(RULES) - {"card"}:  # a card is measured, not certified
+    for name in set(RULES) - {"scorecard"}:  # a scorecard is measured, not certified
         single = name.startswith("threshold") or name in ("point", "interval")
         columns: dict[str, Any] = {"x": pp.Integers(0, 20)} if single else yes_no
         if name == "halfspace":

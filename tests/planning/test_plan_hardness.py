@@ -11,11 +11,11 @@ import pytest
 
 import privpac as pp
 from privpac.errors import ParameterError
-from privpac.planning.rule_goals import lower_agnostic, mistake_depth, shattered
+from privpac.lower_bounds import lower_agnostic, mistake_depth
 from privpac.rules import FiniteClass, Halfspaces, Rectangles
 from privpac.rules.base import ConceptClass
 from privpac.rules.decision_lists import DecisionLists
-from privpac.rules.dimensions import littlestone_dimension, vc_dimension
+from privpac.rules.enumerated import littlestone_dimension, vc_dimension
 from privpac.rules.named import RULES, rule_class
 
 BITS = {f"c{i}": pp.Integers(0, 1) for i in range(3)}
@@ -38,12 +38,12 @@ def small(name: str) -> ConceptClass:
     return rule_class(name, columns)
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name != "card"])  # whose rules cannot be listed
+@pytest.mark.parametrize("name", [name for name in RULES if name != "scorecard"])  # whose rules cannot be listed
 def test_no_dimension_is_overstated(name: str) -> None:
     concept = small(name)
     table = labels(concept)
-    assert 1 <= shattered(concept) <= vc_dimension(table)
-    assert shattered(concept) <= mistake_depth(concept) <= littlestone_dimension(table)
+    assert 1 <= concept.shattered_points <= vc_dimension(table)
+    assert concept.shattered_points <= mistake_depth(concept) <= littlestone_dimension(table)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_no_dimension_of_an_odd_class_is_overstated(concept: ConceptClass) -> No
         else concept.with_columns({"x": next(iter(concept.declared().values()))})
     )  # type: ignore[dict-item]
     table = labels(named)
-    assert shattered(named) <= vc_dimension(table)
+    assert named.shattered_points <= vc_dimension(table)
     assert mistake_depth(named) <= littlestone_dimension(table)
 
 
@@ -104,6 +104,6 @@ def test_a_class_without_known_dimensions_has_no_lower_bound() -> None:
         pass
 
     known = Strange(pp.Integers(0, 9))
-    assert shattered(known) == 1  # a class of cut-offs by another name
+    assert known.shattered_points == 1  # a class of cut-offs by another name
     with pytest.raises(ParameterError):
         pp.plan(pp.Thresholds(), epsilon=1)

@@ -20,6 +20,10 @@ from hypothesis import strategies as st
 import privpac as pp
 from privpac.bisection import least_about
 from privpac.data import Integers, UserData
+from privpac.device.randomizers import ChunkedHadamard, ShuffleSelection
+from privpac.distributions import family_plan as cover_models
+from privpac.distributions.family_plan import family_target
+from privpac.distributions.quantiles.median_plan import median_simulations, median_target
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM
@@ -27,16 +31,11 @@ from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.methods import TreeLearner
 from privpac.methods.agreement.plurality import CLEAR
 from privpac.methods.hierarchy.tree_learner import NamedParts
-from privpac.papers.few_examples_per_user.cover_learner import CoverLearner
-from privpac.planning import agreements as protocol_models
-from privpac.planning import families as cover_models
-from privpac.planning.agreements import agreement_target, local_winner, protocol_simulations, shuffle_winner
-from privpac.planning.families import family_target
-from privpac.planning.hierarchies import TreeSimulation, tree_target
-from privpac.planning.medians import median_simulations, median_target
+from privpac.methods.hierarchy.tree_plan import TreeSimulation, tree_target
+from privpac.papers.few_examples_per_user.covers import CoverLearner
+from privpac.protocols import agreement_plan as protocol_models
+from privpac.protocols.agreement_plan import agreement_target, local_winner, protocol_simulations, shuffle_winner
 from privpac.protocols.analyzer import decode_counts, decode_reports
-from privpac.protocols.hadamard import ChunkedHadamard
-from privpac.protocols.shuffle import ShuffleSelection
 from privpac.rules import AddressTree, PathTree, PrefixTree, StarTree, Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -80,6 +79,7 @@ PLANS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(PLANS))
 def test_predicted_users_are_fewer_than_certified_and_never_called_certified(name: str) -> None:
     what, shape, methods = PLANS[name]
@@ -381,6 +381,7 @@ def test_shuffled_runs_are_decoded_as_the_analyzer_does() -> None:
         assert mine > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "delta"), [("local", 0), ("shuffle", "1e-6")])
 def test_agreement_without_a_curator_is_predicted(model: str, delta: Any) -> None:
     found = pp.plan(CUTS, model=model, epsilon=1, delta=delta, alpha="0.1", records_per_user=512)

@@ -16,15 +16,15 @@ import privpac as pp
 from privpac.errors import ParameterError
 from privpac.law import Law
 from privpac.methods import PairwiseSelection, RealizableSelection, RegretSelection, UserAgnosticLearner
-from privpac.planning import populations as populations
-from privpac.planning.populations import (
+from privpac.methods.simulation import excess_on, predict_excess, predict_on, predicted_users, standard_population
+from privpac.rules import populations as populations
+from privpac.rules.populations import (
     declared_population,
     generated_population,
     mean_distance,
     public_population,
     sampled_population,
 )
-from privpac.planning.simulation import excess_on, predict_excess, predict_on, predicted_users, standard_population
 
 NOISE = Fraction(1, 5)
 YES_NO = {name: pp.Integers(0, 1) for name in "abc"}

@@ -14,7 +14,7 @@ from privpac.auditing import rule_laws as drawn_rules
 from privpac.auditing.claims import plan_claims
 from privpac.auditing.refutation import refute
 from privpac.errors import ParameterError
-from privpac.planning.rules import represented_method, rule_target
+from privpac.planning.rules import rule_target
 
 ROW = "surrogate selection"
 HUGE = pp.Points(pp.Integers(0, 2**60), "code")
@@ -41,7 +41,7 @@ def test_a_plan_shows_size_and_certificate_and_its_learner_is_the_certified_one(
 
 @pytest.mark.parametrize(("name", "says"), [("auto", "hashed: "), ("class", "every rule stands for itself")])
 def test_other_names(name: str, says: str) -> None:
-    assert says in represented_method(goal(representation=name)).certify(1).assumption
+    assert says in goal(representation=name).method(ROW).certify(1).assumption
 
 
 def test_a_set_too_large_to_select_from_is_not_certified_and_the_row_says_so() -> None:
@@ -52,7 +52,7 @@ def test_a_set_too_large_to_select_from_is_not_certified_and_the_row_says_so() -
     row = pp.plan(cuts, epsilon=1, records_per_user=1, representation="hashed", setting="agnostic").row(ROW)
     assert "single values" in row.note
     few = pp.Points(pp.Integers(0, 3))
-    learned = represented_method(rule_target(few, 1, "0.5", "0.05", representation="learned")).certify(1)
+    learned = rule_target(few, 1, "0.5", "0.05", representation="learned").method(ROW).certify(1)
     assert learned.n_users is not None
     assert "learned: " in learned.assumption
 
@@ -62,7 +62,7 @@ def test_a_set_too_large_to_select_from_is_not_certified_and_the_row_says_so() -
     [("epsilon", ("0.2", 1, 4)), ("alpha", ("0.05", "0.1", "0.12", "0.3")), ("beta", ("0.01", "0.05", "0.2"))],
 )
 def test_more_budget_error_or_failure_never_certify_more_people(name: str, values: tuple[Any, ...]) -> None:
-    numbers = [represented_method(goal(**{name: value})).certify(1).n_users or 1 << 60 for value in values]
+    numbers = [goal(**{name: value}).method(ROW).certify(1).n_users or 1 << 60 for value in values]
     assert all(later <= earlier for earlier, later in pairwise(numbers))
 
 

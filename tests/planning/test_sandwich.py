@@ -96,6 +96,7 @@ def test_the_certified_numbers_are_those_of_the_plan(at: SimpleNamespace) -> Non
         beta=at.sandwich.BETA,
         records_per_user=16,
         noise=max(at.sandwich.NOISE),
+        every_method=True,
     )
     listed = {row.method: row.n_users[0] for row in planned.rows if row.kind in ("certified", "lower bound")}
     assert listed == {name: bound.n_users for name, bound in cell.planned.items()}

@@ -21,9 +21,9 @@ from privpac.auditing.claims import plan_claims
 from privpac.auditing.refutation import refute
 from privpac.bounds import ServiceTask, certify_service, most_dissent, most_wrong_answers, voters_apart
 from privpac.errors import AccuracyWarning, ParameterError
-from privpac.planning.lower_bounds import lower_testing
-from privpac.planning.populations import standard_population
-from privpac.planning.services import answers, plan_service, service_target
+from privpac.lower_bounds import lower_testing
+from privpac.methods.prediction.service_plan import answers, plan_service, service_target
+from privpac.rules.populations import standard_population
 
 CUTS = pp.Thresholds(pp.Integers(0, 63))
 

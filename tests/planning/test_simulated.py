@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.planning.families import family_target
-from privpac.planning.simulation import SETTLED, ModelRng, Prediction, settle
+from privpac.distributions.family_plan import family_target
+from privpac.methods.simulation import SETTLED, ModelRng, Prediction, settle
 
 SAID = """
 import json, privpac as pp
@@ -90,7 +90,7 @@ def test_the_coins_of_a_model_repeat_and_promise_nothing() -> None:
 
 
 def test_a_row_that_ended_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privpac.planning.families.FamilySimulation.most_runs", 16)
+    monkeypatch.setattr("privpac.distributions.family_plan.FamilySimulation.most_runs", 16)
     found = pp.plan("gaussian", radius=30, epsilon=1, alpha="0.2", records_per_user=4)
     row = found.predicted[-1]
     assert row.standard_error is not None

@@ -12,7 +12,7 @@ from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.methods.base import Bound
 from privpac.methods.small_tree import SmallTreeLearner
-from privpac.planning.small_trees import LeafGains, TreeModel, _codes, mean_gain
+from privpac.methods.small_tree_plan import LeafGains, TreeModel, _codes, mean_gain
 from privpac.testing import SeededRng, insecure_randomness
 
 TREES = pp.SmallTrees({f"x{j}": Integers(0, 15) for j in range(10)})
@@ -116,7 +116,7 @@ def test_what_is_predicted_is_what_runs_do() -> None:
     errors = []
     with insecure_randomness():
         for i in range(60):
-            rule = learner.learn(model.draw(i, 60, 2), rng=SeededRng(i)).hypothesis
+            rule = learner.learn(model.draw(i, 60, 2), rng=SeededRng(i)).value
             errors.append(0.8 * float(np.mean(rule.predict_codes(fresh.codes) != truth)))
     rate = float(learner.vote_rate)
     predicted = np.mean([model.excess(LeafGains.of(concept.cells(model.draw(i, 60, 2)), rate)) for i in range(60)])

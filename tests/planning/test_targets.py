@@ -19,12 +19,12 @@ from privpac.auditing.claims import plan_claims
 from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
+from privpac.methods.planned import Asked, CertifiedRun, PlannedMethod, Target
+from privpac.methods.simulation import Simulation
 from privpac.planning import InversePlan, InverseRow, Plan, PlanRow, choose_method
 from privpac.planning import plan as ask
 from privpac.planning.curves import Curves
-from privpac.planning.plans import invert, plan_target
-from privpac.planning.simulation import Simulation
-from privpac.planning.target import Asked, CertifiedRun, PlannedMethod, Target
+from privpac.planning.plans import invert_plan, plan_target
 from privpac.rules import Thresholds
 from privpac.sample_size import Certificate
 
@@ -115,7 +115,7 @@ def test_a_target_of_ones_own_is_planned_predicted_recommended_and_run() -> None
 @pytest.mark.parametrize("quantity", ["alpha", "epsilon"])
 def test_the_same_target_is_inverted_and_drawn(quantity: str) -> None:
     target = CoinTarget()
-    planned = invert(target, quantity=quantity, n_users=40, sizes=(1, 5), stated={})
+    planned = invert_plan(target, quantity=quantity, n_users=40, sizes=(1, 5), stated={})
     twice, once = planned.row("all the users").values, planned.row("half the users").values
     for m, value in zip((1, 5), twice):
         assert target.changed(**{quantity: value}).certified_users("all the users", m) <= 40
@@ -133,7 +133,7 @@ def test_the_same_target_is_inverted_and_drawn(quantity: str) -> None:
 
 
 def test_a_certificate_that_nobody_attacks_is_an_error() -> None:
-    with pytest.raises(LookupError, match="hard laws"):
+    with pytest.raises(LookupError, match="name the hard_laws"):
         plan_claims(CoinTarget(), 5)
 
 
@@ -161,7 +161,7 @@ def test_a_choice_carries_what_its_reason_rests_on() -> None:
 
 def test_a_model_says_as_many_records_as_the_column_whatever_it_was_made_with() -> None:
     """Only people made with 16 records were renamed once: the number was looked for in the name."""
-    from privpac.planning.populations import generated_population
+    from privpac.rules.populations import generated_population
 
     for records in (4, 16):
         people = generated_population("0.1", records_per_user=records, values=64)
@@ -225,8 +225,16 @@ def parsed_text(tree: ast.AST) -> Iterator[int]:
 
 def read_by() -> Iterator[tuple[str, ast.Module]]:
     """What makes, tries or shows plans."""
-    rooms = [*(ROOT / "planning").rglob("*.py"), *(ROOT / "audit").rglob("*.py")]
-    for path in sorted([*rooms, ROOT / "report" / "plan.py", ROOT / "cli" / "plan.py"]):
+    rooms = [*(ROOT / "planning").rglob("*.py"), *(ROOT / "auditing").rglob("*.py"), *ROOT.rglob("*_plan.py")]
+    for path in sorted(
+        [
+            *rooms,
+            *ROOT.rglob("plan_rows.py"),
+            ROOT / "methods" / "planned.py",
+            ROOT / "report" / "plan.py",
+            ROOT / "cli" / "plan.py",
+        ]
+    ):
         yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
 

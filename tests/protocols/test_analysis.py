@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from runs import error_of, run
 
 from privpac.data import Integers
+from privpac.device.client import Client
+from privpac.device.manifest import Manifest
+from privpac.device.wire import pack_item, pack_report, pack_shuffled
 from privpac.errors import ParameterError
 from privpac.protocols import ShuffleProtocol, Shuffler, analyze_central, analyze_local, analyze_shuffled
-from privpac.protocols.client import Client
-from privpac.protocols.manifest import Manifest
-from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
 from privpac.result import NoRelease, Released
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -36,7 +36,7 @@ def sent(
 
 
 def cut_of(released: Released) -> int:
-    return int.from_bytes(released.hypothesis.item, "little")
+    return int.from_bytes(released.value.item, "little")
 
 
 # Local
@@ -47,10 +47,10 @@ def test_local_reports_name_the_item() -> None:
     assert (found.received, found.dropped, found.released.outcome) == (900, 0, "released")
     assert cut_of(found.released) == 41
     assert str(found.released.guarantee) == "(1, 0)-DP per user, replace, local model"
-    assert str(found.released.hypothesis) == "ill when age > 40"
+    assert str(found.released.value) == "ill when age > 40"
     assert error_of(found.released) == 0
     again = Released.from_json(found.released.to_json())
-    assert again.hypothesis == found.released.hypothesis
+    assert again.value == found.released.value
 
 
 def test_first_message_of_a_client_counts_and_others_are_dropped() -> None:
@@ -73,7 +73,7 @@ def test_people_with_nothing_to_say_rarely_make_an_answer() -> None:
     """The test errs with probability at most 1/20 each: more than 15 of 60 have probability below 1e-6."""
     outcomes = [analyze_local(LOCAL, sent(LOCAL, 100, None)).released.outcome for _ in range(60)]
     assert outcomes.count("released") <= 15
-    assert analyze_local(LOCAL, sent(LOCAL, 0)).released.hypothesis.condition() == "never"
+    assert analyze_local(LOCAL, sent(LOCAL, 0)).released.value.condition() == "never"
 
 
 def test_a_decoded_number_that_is_no_rule_gives_the_default() -> None:
@@ -136,7 +136,7 @@ def test_too_few_clients_release_nothing() -> None:
     mixer = mixed(59)
     assert mixer.release() is None
     found = analyze_shuffled(SHUFFLE, [], 59)
-    assert found.released.hypothesis is NoRelease
+    assert found.released.value is NoRelease
     assert found.released.outcome == "none"
     assert not found.released
     (late,) = sent(SHUFFLE, 1, start=59)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from runs import COORDINATOR, CUT, run
 from runs import store as new_store
 
+from privpac.device.client import Client, bundle, main
+from privpac.device.wire import LOCAL, SHUFFLE, pack_item, pack_report, parse, unbundle
 from privpac.errors import ManifestError
 from privpac.protocols import CoordinatorKey, fingerprint
-from privpac.protocols.client import Client, bundle, main, unbundle
-from privpac.protocols.wire import LOCAL, SHUFFLE, pack_item, pack_report, parse
 from privpac.testing import WordRng, insecure_randomness
 
 RECORDS = [{"age": age, "ill": int(age >= CUT)} for age in range(100)]
@@ -127,7 +127,7 @@ def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_pa
     names = ["send", *files[:3], "--store", files[3]]
     code = (
         "import sys; before = set(sys.modules)\n"
-        "from privpac.protocols.client import main\n"
+        "from privpac.device.client import main\n"
         f"assert main({names!r}) == 0\n"
         "tops = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "print('\\n'.join(tops - set(sys.stdlib_module_names)))\n"

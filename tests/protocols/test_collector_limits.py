@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from runs import run
 
+from privpac.device.submit import submit
+from privpac.device.wire import bundle
 from privpac.errors import ParameterError
 from privpac.protocols import Client
 from privpac.protocols.collect import Collector, CollectorLimits
 from privpac.protocols.files import limit_of
-from privpac.protocols.submit import submit
-from privpac.protocols.wire import bundle
 
 MANIFEST = run("local").manifest
 TOKENS = {f"p{i}": f"the token of person {i}".replace(" ", "-") for i in range(8)}

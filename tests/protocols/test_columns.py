@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Texts
+from privpac.device.columns import INVALID, DeviceColumn, encode, exact
 from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.columns import INVALID, DeviceColumn, encode, exact
 from privpac.protocols.domains import column_of, domain_of
 
 DOMAINS: dict[str, Domain] = {

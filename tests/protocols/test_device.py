@@ -17,10 +17,10 @@ import pytest
 from runs import COORDINATOR, CUT, run
 from runs import store as new_store
 
+from privpac.device.manifest import told
+from privpac.device.wire import bundle
 from privpac.errors import BudgetExhausted, ManifestError, ParameterError
 from privpac.protocols import AnalyzerKey, Client, Device, Manifest
-from privpac.protocols.promises import told
-from privpac.protocols.wire import bundle
 
 RECORDS = [{"age": age, "ill": int(age >= CUT)} for age in range(100)]
 MODELS = ("local", "shuffle", "central")
@@ -205,7 +205,7 @@ sys.path.insert(0, sys.argv[2])
 from test_device import RECORDS, other
 from runs import run
 from privpac.protocols import Client
-from privpac.protocols.wire import bundle
+from privpac.device.wire import bundle
 made = run("local", "1/50").manifest
 for number in range(1000):
     sent = Client(other(made, number)).messages(RECORDS, store=Path(sys.argv[1]))

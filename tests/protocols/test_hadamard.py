@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privpac.device.randomizers import ChunkedHadamard, HadamardSelection
 from privpac.errors import ParameterError, TooLargeError
 from privpac.mechanisms.randomized_response import keep_probability
-from privpac.protocols.hadamard import ChunkedHadamard, HadamardSelection
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 

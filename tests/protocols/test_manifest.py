@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import SEED, run
 
+from privpac.device.client import Client
+from privpac.device.manifest import Manifest
+from privpac.device.randomizers import cap_price, least_cap, shuffle_delta
 from privpac.errors import ManifestError
 from privpac.protocols.calibrate import delta_two
-from privpac.protocols.client import Client
-from privpac.protocols.manifest import Manifest
-from privpac.protocols.verify import cap_price, least_cap, shuffle_delta
 
 MODELS = ["local", "shuffle", "central"]
 

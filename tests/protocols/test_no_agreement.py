@@ -18,18 +18,17 @@ from runs import AGES, run
 from scipy.stats import nbinom
 
 from privpac.data import Integers, UserData
+from privpac.device.manifest import Manifest
+from privpac.device.randomizers import ChunkedHadamard, ShuffleSelection
 from privpac.errors import ManifestError, ParameterError
 from privpac.law import BOTTOM
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.methods.agreement.agreement_learner import AgreementLearner, pure_selection
 from privpac.methods.agreement.plurality import CLEAR, shuffle_edge, silent_votes
-from privpac.planning.agreements import local_winner, shuffle_winner, shuffled_selection
 from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol, analyze_shuffled
+from privpac.protocols.agreement_plan import local_winner, shuffle_winner, shuffled_selection
 from privpac.protocols.analyzer import decode_counts
-from privpac.protocols.hadamard import ChunkedHadamard
-from privpac.protocols.manifest import Manifest
 from privpac.protocols.protocol import Protocol
-from privpac.protocols.shuffle import ShuffleSelection
 from privpac.rules import Thresholds
 from privpac.testing import SeededRng, insecure_randomness
 

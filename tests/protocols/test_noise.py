@@ -12,10 +12,10 @@ import pytest
 from flint import arb
 from scipy.stats import nbinom
 
+from privpac.device.randomizers import Mass, sample_noise, sample_total
 from privpac.errors import ParameterError
 from privpac.exact import as_arb, precision
 from privpac.protocols.calibrate import calibrate, delta_one, delta_two, noise_mass
-from privpac.protocols.negative_binomial import Mass, sample_noise, sample_total
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 SHAPES = [

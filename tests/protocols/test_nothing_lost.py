@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from runs import COORDINATOR, CUT, run
 from runs import store as new_store
 
+from privpac.device.submit import fetch, submit
+from privpac.device.wire import bundle, pack_report
 from privpac.errors import ManifestError, ParameterError
 from privpac.protocols import AnalyzerKey, Client, Manifest
 from privpac.protocols.collect import Collector
 from privpac.protocols.files import fault_of, pack_folder, read_folder, read_shuffled, unpack_folder, write_shuffled
-from privpac.protocols.submit import fetch, submit
-from privpac.protocols.wire import bundle, pack_report
 
 KEY = AnalyzerKey(bytes(range(32)))
 RECORDS = [{"age": age, "ill": int(age >= CUT)} for age in range(100)]

@@ -16,15 +16,15 @@ from runs import AGES, error_of, people, run
 from scipy.stats import nbinom
 
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData
+from privpac.device.client import Client
 from privpac.device.correlated_sampling import rate
+from privpac.device.manifest import Manifest
 from privpac.device.tasks import KINDS
+from privpac.device.wire import LOCAL as LOCAL_KIND
+from privpac.device.wire import pack_report, pack_shuffled, parse
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, PrivpacError, TooLargeError
 from privpac.methods.agreement.plurality import users_local, users_shuffle
 from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol
-from privpac.protocols.client import Client
-from privpac.protocols.manifest import Manifest
-from privpac.protocols.wire import LOCAL as LOCAL_KIND
-from privpac.protocols.wire import pack_report, pack_shuffled, parse
 from privpac.result import Released
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -140,7 +140,7 @@ def test_seeded_simulations_repeat_and_promise_nothing(model: str) -> None:
     data = people(70, 60)
     with insecure_randomness():
         first, second = (run(model).simulate(data, SeededRng(3)) for _ in range(2))
-    assert first.hypothesis == second.hypothesis
+    assert first.value == second.value
     assert first.guarantee is None
     assert first.insecure
 
@@ -170,7 +170,7 @@ def test_long_items_travel_in_chunks() -> None:
     client = local.client()
     item = client.item(rows)
     found = local.analyze((i, client.send(item if i % 10 else None)) for i in range(3000))
-    assert (found.released.outcome, found.released.hypothesis.item) == ("released", item)
+    assert (found.released.outcome, found.released.value.item) == ("released", item)
     grid, given = {"x": Grid("0", "1", "0.001")}, {"delta": "1e-6", "n_min": 1500, "n_max": 1500, "width": 4}
     mixed = ShuffleProtocol("threshold", grid, 1, task={"Gamma": rate(30)}, **given)
     client, mixer = mixed.client(), mixed.shuffler()
@@ -178,7 +178,7 @@ def test_long_items_travel_in_chunks() -> None:
     for i in range(1500):  # more than seven standard deviations beyond the edge in every chunk
         mixer.submit(i, client.send(item))
     found = mixed.analyze(mixer.release(), mixer.clients)
-    assert (found.released.outcome, found.released.hypothesis.item) == ("released", item)
+    assert (found.released.outcome, found.released.value.item) == ("released", item)
 
 
 # Two thousand clients
@@ -246,7 +246,7 @@ def test_two_thousand_local_clients_with_liars_garbage_repeats_and_drop_outs() -
     assert all(abs(float(estimate) - votes[u]) <= bound for u, estimate in enumerate(estimates))
     top, runner = (votes.most_common(2) + [(0, 0)])[:2]
     assert top[1] - runner[1] > 0
-    winner = int.from_bytes(found.released.hypothesis.item, "little")
+    winner = int.from_bytes(found.released.value.item, "little")
     assert found.released.outcome == "released"
     assert votes[winner] >= top[1] - 2 * bound
     assert error_of(found.released) <= 0.2
@@ -272,7 +272,7 @@ def test_two_thousand_shuffled_clients_with_liars_garbage_repeats_and_drop_outs(
     lies = 90 + 10 * cap
     for u in range(made.shuffle.size):
         assert votes[u] <= counts[u] <= votes[u] + most + (lies if u == WRONG else 0)
-    winner = int.from_bytes(found.released.hypothesis.item, "little")
+    winner = int.from_bytes(found.released.value.item, "little")
     assert found.released.outcome == "released"
     assert votes[winner] >= max(votes.values()) - most
     assert winner != WRONG
@@ -290,7 +290,7 @@ def test_certified_users_find_a_common_item_in_the_local_model() -> None:
     assert (universe.size, n) == (1024, 886)
     client = made.client()
     found = made.analyze((i, client.send(universe.item(417 if i % 10 else 90))) for i in range(n))
-    assert found.released.hypothesis.item == universe.item(417)
+    assert found.released.value.item == universe.item(417)
 
 
 def test_certified_users_find_a_common_item_in_the_shuffle_model() -> None:
@@ -304,5 +304,5 @@ def test_certified_users_find_a_common_item_in_the_shuffle_model() -> None:
         mixer = made.shuffler()
         for i in range(n):
             mixer.submit(i, client.send(universe.item(41 if i % 10 else 90)))
-        wrong += made.analyze(mixer.release(), n).released.hypothesis.item != universe.item(41)
+        wrong += made.analyze(mixer.release(), n).released.value.item != universe.item(41)
     assert wrong <= 6

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import CUT, SEED, run
 
+from privpac.device.keys import OVERHEAD, seal
+from privpac.device.wire import parse
 from privpac.errors import ManifestError, ParameterError
 from privpac.protocols import AnalyzerKey, Client, Manifest, Shuffler, analyze_central, analyze_local, analyze_shuffled
-from privpac.protocols.seal import OVERHEAD, seal
-from privpac.protocols.wire import parse
 
 KEY = AnalyzerKey(bytes(range(32)))
 VECTORS = json.loads((Path(__file__).parents[2] / "docs" / "wire-vectors.json").read_text())
@@ -123,7 +123,7 @@ def test_sealed_runs_are_analysed_with_the_key_and_without_names() -> None:
             found = analyze_local(made, [(i, [m]) for i, m in enumerate(mixed)], key=KEY)
         else:
             found = analyze_central(made, [(i, [m]) for i, m in enumerate(mixed)], key=KEY)
-        assert (found.released.outcome, found.released.hypothesis.item) == ("released", said)
+        assert (found.released.outcome, found.released.value.item) == ("released", said)
         assert found.dropped in (0, None)
 
 
@@ -230,7 +230,7 @@ def test_how_many_messages_a_person_sends_does_not_depend_on_the_rule() -> None:
 def test_a_sealed_run_without_cryptography_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from privpac.protocols.client import Client, Manifest\n"
+        "from privpac.device.client import Client, Manifest\n"
         "made = Manifest.read(sys.stdin.read())\n"
         "try: Client(made).send(None)\n"
         "except Exception as error: print(type(error).__name__, error)"

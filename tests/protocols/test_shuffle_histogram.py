@@ -60,7 +60,7 @@ def test_counts_carry_the_noise_of_the_protocol() -> None:
     people = data_of([[0]] * 30 + [[1]] * 10 + [[]] * 5, most=1)
     noise = LEARNER.calibrated
     with insecure_randomness():
-        drawn = np.array([LEARNER.learn(people, rng=SeededRng(k)).hypothesis.weights for k in range(400)], float)
+        drawn = np.array([LEARNER.learn(people, rng=SeededRng(k)).value.weights for k in range(400)], float)
         run, coins = LEARNER.protocol(2, 45), SeededRng(1)
         sent = [sum(len(run.messages(0, coins)) for _ in range(45)) - 45 for _ in range(60)]
     unit = noise.mean.denominator
@@ -83,7 +83,7 @@ def test_through_the_front() -> None:
     assert released.guarantee is not None
     assert str(released.guarantee.model) == "shuffle"
     assert released.guarantee.delta == Fraction(1, 10**6)
-    assert float(released.hypothesis.probabilities[2]) == pytest.approx(1 / 3, abs=0.1)
+    assert float(released.value.probabilities[2]) == pytest.approx(1 / 3, abs=0.1)
     with pytest.raises(ParameterError, match="noise along"):
         pp.learn_distribution(people, epsilon=1, method="shuffle", delta="1e-6")
     with pytest.raises(ParameterError, match="needs delta"):
@@ -92,7 +92,7 @@ def test_through_the_front() -> None:
     with pytest.raises(ParameterError, match="one column"):
         pp.learn_distribution(two, epsilon=1, method="shuffle", delta="1e-6", neighbours="replace")
     nobody = pp.learn_distribution(data_of([]), epsilon=1, method="shuffle", delta="1e-6", neighbours="replace")
-    assert sum(nobody.hypothesis.probabilities) == pytest.approx(1)
+    assert sum(nobody.value.probabilities) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from runs import COORDINATOR, run, store
 
+from privpac.device.keys import Signature, sound_key
+from privpac.device.store import Drawn
 from privpac.errors import ManifestError, ParameterError
 from privpac.protocols import AnalyzerKey, Client, CoordinatorKey, Device, Manifest, fingerprint
-from privpac.protocols.device import Kept
-from privpac.protocols.signature import Signature, sound_key
 
 EVE = CoordinatorKey(bytes(range(100, 132)))
 OWN, EVES = AnalyzerKey(bytes(range(32))), AnalyzerKey(bytes(range(32, 64)))
@@ -64,7 +64,7 @@ def test_a_store_trusts_nobody_unless_told_and_then_more_than_one(tmp_path: Path
     assert own.coordinators == tuple(sorted((COORDINATOR.public, EVE.public)))
     assert own == Device.open(tmp_path)
     drawn = own.messages(GOOD, lambda: [b"x"])
-    assert own.messages(GOOD, _never) == Kept([b"x"], True)
+    assert own.messages(GOOD, _never) == Drawn([b"x"], True)
     # The same bytes under another signature: consent was given to one coordinator.
     with pytest.raises(ManifestError, match="answered for the coordinator " + fingerprint(COORDINATOR.public)):
         own.messages(GOOD.signed(EVE), _never)
@@ -109,7 +109,7 @@ def test_without_the_package_a_signature_is_an_error_and_not_ignored(tmp_path: P
     code = (
         "import sys\n"
         "sys.modules['cryptography.hazmat.primitives.asymmetric'] = None\n"
-        "from privpac.protocols.client import Manifest\n"
+        "from privpac.device.client import Manifest\n"
         "try: Manifest.read(sys.stdin.buffer.read())\n"
         "except Exception as error: print(error)\n"
     )

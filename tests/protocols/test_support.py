@@ -14,9 +14,9 @@ from runs import run
 
 from privpac.data import Integers
 from privpac.protocols import LocalProtocol, ShuffleProtocol, analyze_central, analyze_local, analyze_shuffled
+from privpac.protocols.analyzer import CONFIDENCE, support_central, support_local, support_shuffled
 from privpac.protocols.demo import demo
-from privpac.protocols.support import CONFIDENCE, support_central, support_local, support_shuffled
-from privpac.report.protocol import demo_html, write_demo_report
+from privpac.report.compare import demo_html, write_demo_report
 from privpac.testing import SeededRng, insecure_randomness
 
 TRIES, MOST = 60, 14

@@ -21,15 +21,15 @@ from runs import CUT, error_of
 
 from privpac.data import Integers
 from privpac.device.correlated_sampling import rate
+from privpac.device.keys import seal
+from privpac.device.submit import fetch, submit
+from privpac.device.wire import bundle, pack_shuffled
 from privpac.errors import ParameterError
 from privpac.protocols import AnalyzerKey, Client, CoordinatorKey, Device, Manifest, ShuffleProtocol
 from privpac.protocols.analyzer import analyze_shuffled
 from privpac.protocols.collect import Collector
 from privpac.protocols.files import read_shuffled, unpack_folder, write_shuffled
-from privpac.protocols.seal import seal
 from privpac.protocols.shuffler import Shuffler
-from privpac.protocols.submit import fetch, submit
-from privpac.protocols.wire import bundle, pack_shuffled
 from privpac.result import Released
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "protocol"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.wire import (
+from privpac.device.wire import (
     CENTRAL,
     LOCAL,
     SHUFFLE,
@@ -18,6 +17,7 @@ from privpac.protocols.wire import (
     parse,
     run_id,
 )
+from privpac.errors import ManifestError, ParameterError
 
 RUN = run_id({"v": 1})
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from wire_vectors import PLACE, cases
 
+from privpac.device.columns import DeviceColumn
 from privpac.errors import ManifestError
 from privpac.protocols import Client, CoordinatorKey, Manifest, fingerprint
-from privpac.protocols.columns import DeviceColumn
 from privpac.testing import WordRng, insecure_randomness
 
 WRITTEN = json.loads(PLACE.read_text())

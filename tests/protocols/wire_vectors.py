@@ -15,15 +15,15 @@ from typing import Any
 from privpac.data import Categories, Dates, Floats, Grid, Integers
 from privpac.device.canonical import CanonicalWeights, PackedLists, canonical_list
 from privpac.device.correlated_sampling import rate
-from privpac.device.rules import LinearRule
+from privpac.device.items import LinearRule
+from privpac.device.keys import seal
+from privpac.device.manifest import told
 from privpac.device.tasks import Task
+from privpac.device.wire import bundle, pack_item, pack_report, pack_shuffled
 from privpac.protocols import AnalyzerKey, CentralProtocol, Client, CoordinatorKey, LocalProtocol, ShuffleProtocol
 from privpac.protocols import fingerprint as fingerprint_of
 from privpac.protocols.domains import column_of
 from privpac.protocols.files import write_shuffled
-from privpac.protocols.promises import told
-from privpac.protocols.seal import seal
-from privpac.protocols.wire import bundle, pack_item, pack_report, pack_shuffled
 from privpac.testing import WordRng, insecure_randomness
 
 PLACE = Path(__file__).parents[2] / "docs" / "wire-vectors.json"

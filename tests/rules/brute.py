@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from privpac.data import Domain, Floats, UserData
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.base import ConceptClass
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, root_clip
+from privpac.rules.profile import ClipRule, Exceeds, Mean, Profile, Regret, Statistic, root_clip
 
 Columns = Mapping[str, Domain]
 Record = tuple[tuple[int, ...], int]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from privpac.data import Domain, UserData
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.base import ConceptClass
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic, root_clip
+from privpac.rules.profile import Exceeds, Mean, Regret, Statistic, root_clip
 
 STATISTICS: list[Statistic] = [
     Exceeds(0),

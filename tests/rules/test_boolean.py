@@ -15,7 +15,7 @@ from privpac.data import Categories, Domain, Grid, Integers, UserData
 from privpac.errors import ModelFileError, ParameterError, TooLargeError
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.boxes import Conjunction, Conjunctions, Disjunction, Disjunctions
-from privpac.rules.statistics import Exceeds, Mean, Statistic
+from privpac.rules.profile import Exceeds, Mean, Statistic
 
 sys.path.insert(0, str(Path(__file__).parent))
 import enumerated as brute

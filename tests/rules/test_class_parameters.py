@@ -14,10 +14,11 @@ from privpac.data import Categories, Floats, Grid, Integers, UserData
 from privpac.errors import ModelFileError, ParameterError, SchemaError, TooLargeError
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules import FiniteClass, Intervals, Parities, Points, Stumps, Thresholds
+from privpac.rules.cuts import Threshold
 from privpac.rules.enumerated import TableRule
 from privpac.rules.intervals import MAX_POINTS, Interval
-from privpac.rules.one_column import Point, Threshold
 from privpac.rules.parities import MAX_COLUMNS, Parity
+from privpac.rules.points import Point
 from privpac.rules.stumps import Stump
 
 TEN = Integers(0, 9)

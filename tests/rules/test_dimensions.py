@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.errors import DimensionLimit, ParameterError, TooLargeError
-from privpac.rules.dimensions import littlestone_dimension, threshold_dimension, vc_dimension
+from privpac.rules.enumerated import littlestone_dimension, threshold_dimension, vc_dimension
 from privpac.rules.hierarchies import VC1Tree
 
 Matrix = list[list[int]]

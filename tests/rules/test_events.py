@@ -15,7 +15,6 @@ from privpac.data import threads as spreading
 from privpac.data.threads import even, spread, user_spans
 from privpac.rules.kernels.cuts import sort_within_users
 from privpac.rules.kernels.events import sum_events
-from privpac.rules.profile import step_from_events
 
 TOP = 2**64 - 1
 PLACES = st.one_of(st.integers(0, 5), st.integers(0, TOP), st.just(TOP))
@@ -104,11 +103,11 @@ def test_few_places_are_counted_without_sorting() -> None:
 
 def test_no_events_and_events_that_cancel_leave_one_block() -> None:
     none = np.empty(0, dtype=np.uint64)
-    step = step_from_events(10, TOP, 4, none, np.empty(0, dtype=np.int32))
-    assert (step.starts.tolist(), step.scores.tolist()) == ([0], [4])
+    ((starts, scores),) = sum_events(none, np.empty((0, 1), dtype=np.int32), [4], TOP + 1)
+    assert (starts.tolist(), scores.tolist()) == ([0], [4])
     at = np.array([9, 9], dtype=np.uint64)
-    step = step_from_events(10, TOP, 4, at, np.array([1, -1], dtype=np.int32))
-    assert (step.starts.tolist(), step.scores.tolist()) == ([0], [4])
+    ((starts, scores),) = sum_events(at, np.array([[1], [-1]], dtype=np.int32), [4], TOP + 1)
+    assert (starts.tolist(), scores.tolist()) == ([0], [4])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -13,8 +13,7 @@ from privpac.data import Domain, Integers, UserData
 from privpac.rules import Stumps, Thresholds
 from privpac.rules.kernels import cuts as few
 from privpac.rules.kernels.events import FEW_PLACES
-from privpac.rules.profile import Voices
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic, own_clip
+from privpac.rules.profile import Exceeds, HybridStatistic, Mean, Regret, Statistic, own_clip
 
 STATISTICS: list[Statistic] = [
     Exceeds(0),
@@ -74,11 +73,11 @@ def test_every_cut_has_the_score_of_its_definition(places: int, direction: str, 
         expected = sum(levels(statistic, statistic.cap_of(m), e, int(e.min()), m) for m, e in held)
         assert listed(concept.profile(users, statistic)) == np.asarray(expected).tolist()
     both = [[levels(Mean(), cap, e, int(e.min()), m) for cap in (own_clip(m), m)] for m, e in held]
-    expected = np.concatenate([sum(voice) for voice in zip(*both)])
-    found = concept.profile(users, Voices())
+    expected = np.concatenate([sum(one) for one in zip(*both)])
+    found = concept.profile(users, HybridStatistic())
     assert listed(found) == expected.tolist()
     own = np.array([[e.min() for _, e in held], [e.max() for _, e in held]])
-    assert found.luck == Voices().luck(np.array([m for m, _ in held]), own)
+    assert found.optimism == HybridStatistic().optimism(np.array([m for m, _ in held]), own)
 
 
 def listed(profile: Any) -> list[int]:
@@ -128,7 +127,9 @@ def test_the_pairs_of_rows_sort_everything() -> None:
 def test_shapes_are_read_off_for_every_size(people: int, most: int) -> None:
     """A table of small sizes and a sort of large ones say the same as one person at a time."""
     sizes = np.random.default_rng(most).integers(0, most + 1, people)
-    for statistic in (Exceeds(lambda m: m // 3), Voices()):
+    for statistic in (Exceeds(lambda m: m // 3), HybridStatistic()):
         offsets, caps = statistic.shape(sizes)
         assert offsets.tolist() == [statistic.offset_of(m) if m else 0 for m in sizes.tolist()]
-        assert caps.T.tolist() == [list(statistic.caps_of(m)) if m else [1] * statistic.voices for m in sizes.tolist()]
+        assert caps.T.tolist() == [
+            list(statistic.caps_of(m)) if m else [1] * statistic.n_scores for m in sizes.tolist()
+        ]

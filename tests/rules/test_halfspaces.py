@@ -18,7 +18,7 @@ from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, User
 from privpac.errors import ModelFileError, ParameterError, TooLargeError
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.halfspaces import Halfspace, Halfspaces
-from privpac.rules.statistics import Mean, Statistic
+from privpac.rules.profile import Mean, Statistic
 
 sys.path.insert(0, str(Path(__file__).parent))
 import enumerated as brute

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from privpac.data import Categories, Floats, Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.rules import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import ConceptClass, Loss
 from privpac.rules.cuts import cut_labellings
 from privpac.rules.hierarchies import PrefixTree, VC1Tree
 from privpac.rules.intervals import range_labellings
-from privpac.rules.labellings import Loss
 
 Record = tuple[int, ...]
 Users = list[list[Record]]

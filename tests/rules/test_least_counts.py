@@ -11,7 +11,7 @@ from privpac.methods.base import Bound
 from privpac.papers.pure_agnostic.minimum_error import MinimumError, OrderedUsers, ordered
 from privpac.rules import Thresholds
 from privpac.rules.kernels.cuts import least_counts
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds
 
 TOP = (1 << 64) - 1
 places = st.sampled_from([0, 1, 2, 3, 5, TOP - 1, TOP])

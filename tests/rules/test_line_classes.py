@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, UserData
 from privpac.rules import Intervals, Points, Stumps, Thresholds
 from privpac.rules.base import ConceptClass
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic
+from privpac.rules.profile import Exceeds, Mean, Regret, Statistic
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute

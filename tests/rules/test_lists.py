@@ -18,7 +18,7 @@ from privpac.errors import ModelFileError, ParameterError, TooLargeError
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules import enumerated as dense
 from privpac.rules.decision_lists import DecisionList, DecisionLists
-from privpac.rules.statistics import Mean, Statistic
+from privpac.rules.profile import Mean, Statistic
 
 sys.path.insert(0, str(Path(__file__).parent))
 import enumerated as brute

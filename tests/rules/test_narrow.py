@@ -19,9 +19,7 @@ from privpac.rules.decision_lists import DecisionLists
 from privpac.rules.enumerated import EnumeratedClass, FiniteClass, distinct_rows
 from privpac.rules.halfspaces import Halfspaces
 from privpac.rules.kernels import grouped
-from privpac.rules.kernels import tables_u8 as narrow
-from privpac.rules.profile import Voices, own_luck
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic, own_clip
+from privpac.rules.profile import Exceeds, HybridStatistic, Mean, Regret, Statistic, own_clip, own_optimism
 
 Ints = NDArray[np.int64]
 LEVELS = [1, 2, 7, 255, 840, 1001, 65535]
@@ -47,7 +45,7 @@ STATISTICS: list[Statistic] = [
     Exceeds({0: 0, 3: 2, 200: 300}),
     *(Mean(levels) for levels in (1, 840, 65535, 70000)),
     *(Regret(tau, levels=levels) for tau in (1, 11, 33, 255, 256, 1000) for levels in (1, 840, 70000)),
-    *(Voices(levels=levels) for levels in (1, 840, 70000)),
+    *(HybridStatistic(levels=levels) for levels in (1, 840, 70000)),
 ]
 
 
@@ -61,8 +59,8 @@ def mistakes_of(concept: EnumeratedClass, codes: Mapping[str, NDArray[np.uint64]
 
 
 def expected(concept: EnumeratedClass, users: UserData, statistic: Statistic) -> tuple[list[int], int]:
-    """The formula of the statistics, one voice after the other, and the luck of two."""
-    out, luck = np.zeros((statistic.voices, concept.size), dtype=np.int64), 0
+    """The formula of the statistics, one score after the other, and the optimism of two."""
+    out, optimism = np.zeros((statistic.n_scores, concept.size), dtype=np.int64), 0
     assert users.labels is not None
     for a, b in pairwise(users.offsets.tolist()):
         m = b - a
@@ -73,10 +71,10 @@ def expected(concept: EnumeratedClass, users: UserData, statistic: Statistic) ->
             for row, cap in zip(out, statistic.caps_of(m)):
                 v = np.clip(e - least * statistic.uses_minimum - statistic.offset_of(m), 0, cap)
                 row += statistic.bound * v // cap
-            if statistic.voices == 2:
+            if statistic.n_scores == 2:
                 room = statistic.bound - statistic.bound * (int(e.max()) - least) // m
-                luck += min(own_luck(m, least, statistic.bound), room)
-    return out.reshape(-1).tolist(), luck
+                optimism += min(own_optimism(m, least, statistic.bound), room)
+    return out.reshape(-1).tolist(), optimism
 
 
 def people(concept: EnumeratedClass, sizes: list[tuple[int, int]], seed: int, noise: float) -> UserData:
@@ -106,7 +104,7 @@ def people(concept: EnumeratedClass, sizes: list[tuple[int, int]], seed: int, no
 def check(concept: EnumeratedClass, users: UserData, statistic: Statistic) -> None:
     profile = concept.profile(users, statistic)
     got = [score for first, last, score in profile.blocks() for _ in range(first, last + 1)]
-    assert (got, profile.luck) == expected(concept, users, statistic)
+    assert (got, profile.optimism) == expected(concept, users, statistic)
 
 
 counts = st.one_of(st.integers(0, 25), st.sampled_from([0, 1, 2, 40, 100, 210, 254, 255, 256, 280, 300, 420]))
@@ -129,7 +127,7 @@ def test_sums_of_bytes_and_pairs_are_settled_before_they_overflow(statistic: Sta
     check(concept, people(concept, sizes, 3, 0.4), statistic)
 
 
-@pytest.mark.parametrize("statistic", [Exceeds(1), Mean(), Regret(11), Voices()], ids=repr)
+@pytest.mark.parametrize("statistic", [Exceeds(1), Mean(), Regret(11), HybridStatistic()], ids=repr)
 def test_blocks_of_rules_share_the_own_minimum(statistic: Statistic, monkeypatch: pytest.MonkeyPatch) -> None:
     concept = CLASSES["a finite class"]
     users = people(concept, [(1, 3), (20, 1), (255, 2), (256, 1), (7, 40), (0, 1)], 5, 0.3)
@@ -140,21 +138,21 @@ def test_blocks_of_rules_share_the_own_minimum(statistic: Statistic, monkeypatch
 @pytest.mark.parametrize("name", CLASSES)
 def test_sorting_points_and_marking_them_make_the_same_users(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     users = people(CLASSES[name], [(3, 2), (20, 1), (255, 1), (280, 1), (300, 2), (1, 5)], 7, 0.5)
-    marked = CLASSES[name].profile(users, Voices()).blocks()
+    marked = CLASSES[name].profile(users, HybridStatistic()).blocks()
     monkeypatch.setattr(grouped, "_FEW_POINTS", 0)
     monkeypatch.setattr(group, "_RANKED", 0)
-    assert CLASSES[name].profile(users, Voices()).blocks() == marked
+    assert CLASSES[name].profile(users, HybridStatistic()).blocks() == marked
 
 
 def test_one_column_of_many_cells_needs_no_table_of_them() -> None:
     concept = Rectangles({"x": Integers(0, 499)}, cuts=400)
     assert concept._shape.table.size == 1
-    check(concept, people(concept, [(5, 1), (30, 2), (300, 1)], 2, 0.1), Voices())
+    check(concept, people(concept, [(5, 1), (30, 2), (300, 1)], 2, 0.1), HybridStatistic())
 
 
 def shares(levels: int, cap: int, off: int = 0) -> Ints:
     """All contributions of a cap by the multiplication, with the constant off by some."""
-    p, factor = narrow.scaled.py_func(levels, cap)
+    p, factor = grouped.scaled.py_func(levels, cap)
     assert 0 <= factor < 1 << 16
     v = np.arange(cap + 1)
     result: Ints = p * v + ((v * (factor + off)) >> 16)
@@ -188,4 +186,4 @@ def test_distinct_rows_counted_and_sorted_agree(rows: list[tuple[int, int]]) -> 
 
 
 def test_own_clips_of_bytes_stay_small() -> None:
-    assert max(own_clip(m) for m in range(1, narrow.MOST_RECORDS + 1)) <= narrow._FEW
+    assert max(own_clip(m) for m in range(1, grouped.MOST_RECORDS + 1)) <= grouped._FEW

@@ -128,7 +128,7 @@ def test_every_general_method_learns_it(method: str) -> None:
     if method == "trimmed":
         options = {"delta": "1e-6", "neighbours": "replace", "records_per_user": 6}
     released = pp.learn(people(), CLASS, epsilon=20, method=method, **options)
-    assert isinstance(released.hypothesis, Multiple)
+    assert isinstance(released.value, Multiple)
     assert released.guarantee is not None
     assert released.guarantee.epsilon == 20
 
@@ -140,14 +140,14 @@ def test_methods_of_other_classes_refuse_it_before_anything_is_spent(method: str
 
 
 def test_the_realizable_case_is_certain_with_a_large_budget() -> None:
-    assert str(pp.learn(people(), Multiples(), epsilon=80, setting="realizable").hypothesis) == (
+    assert str(pp.learn(people(), Multiples(), epsilon=80, setting="realizable").value) == (
         "1 when x is a multiple of 3"
     )
 
 
 def test_it_is_planned_and_predicted() -> None:
     plan = pp.plan(CLASS, epsilon=1, alpha="0.1", records_per_user=6)
-    assert plan.row("two voices").kind == plan.row("realizable selection").kind == "certified"
+    assert plan.row("hybrid selection").kind == plan.row("realizable selection").kind == "certified"
     assert not [row for row in plan.rows if row.kind == "lower bound"]  # its dimensions are bounded from above only
     choice = choose_method(CLASS, epsilon=1, public_n_users=50, records_per_user=6)
     assert "predicted" in choice.reason
@@ -183,8 +183,8 @@ def test_it_is_saved_loaded_and_reported(tmp_path: Path) -> None:
     file = tmp_path / "rule.json"
     released.save(file)
     again = pp.load(file)
-    assert again.hypothesis == released.hypothesis
-    assert again.hypothesis.predict([3, 4, 6]).tolist() == [1, 0, 1]
+    assert again.value == released.value
+    assert again.value.predict([3, 4, 6]).tolist() == [1, 0, 1]
     page = report_html(again, CLASS)
     assert "x is a multiple of 3" in page
     assert "<svg" in page
@@ -230,7 +230,7 @@ def test_names_are_given_once(named: str) -> None:
 ASKED = re.compile(
     r"isinstance\([^)]*\b(Thresholds|Points|Stumps|Intervals|Rectangles|Halfspaces|FiniteClass|Parities|Conjunctions|"
     r"Disjunctions|DecisionLists|EnumeratedClass|TreeNodes|Taxonomy|PrefixTree|AddressTree|StarTree|BranchThresholds|"
-    r"ExplicitTree|Combined|AgreedRules|TreeRule)\b"
+    r"ExplicitTree|PathTree|Combined|AgreedRules|TreeRule)\b"
 )
 
 
@@ -245,7 +245,7 @@ def test_no_module_tells_classes_of_rules_apart() -> None:
     }
     assert lines == {
         "rules/enumerated.py: if not isinstance(other, FiniteClass):",
-        "rules/hierarchies/taxonomy.py: if not isinstance(other, Taxonomy):",
+        "rules/hierarchies/regions.py: if not isinstance(other, Taxonomy):",
     }
 
 

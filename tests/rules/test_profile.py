@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.errors import ParameterError
-from privpac.rules.profile import Profile, Step, concatenate, constant_profile, dense_profile, step_from_events
+from privpac.rules.kernels.events import sum_events
+from privpac.rules.profile import Profile, Step, concatenate, constant_profile, dense_profile
 
 
 @st.composite
@@ -20,11 +21,9 @@ def profiles(draw: Any, sizes: tuple[int, int] = (3, 6)) -> Profile:
     for size in sizes:
         events = draw(st.lists(st.tuples(st.integers(0, size - 1), st.integers(-2, 2)), max_size=5))
         at = np.array([a for a, _ in events], dtype=np.uint64)
-        steps.append(
-            step_from_events(
-                base, size - 1, draw(st.integers(-3, 3)), at, np.array([c for _, c in events], dtype=np.int64)
-            )
-        )
+        change = np.array([c for _, c in events], dtype=np.int64)
+        ((starts, scores),) = sum_events(at, change[:, None], [draw(st.integers(-3, 3))], size)
+        steps.append(Step(base, starts, size - 1, scores))
         base += size
     return Profile(tuple(steps))
 

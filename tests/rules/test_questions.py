@@ -13,10 +13,10 @@ import privpac as pp
 from privpac.data import Missing
 from privpac.errors import ParameterError
 from privpac.result import rule_from_dict, rule_to_dict
-from privpac.rules.binarized import ASKED, Question, QuestionRule, Questions
+from privpac.rules.binarized import ASKED, Binarized, BinarizedRule, Question
 from privpac.rules.boxes import Conjunctions
 from privpac.rules.named import name_of, rule_class
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds
 
 AGE, SITE, SMOKES = pp.Integers(0, 9), pp.Categories(["a", "b", "c"]), pp.Categories(["no", "yes"])
 COLUMNS = {"age": AGE, "site": SITE, "smokes": SMOKES}
@@ -30,7 +30,7 @@ RECORD = st.tuples(st.integers(0, 9), st.sampled_from("abc"), st.sampled_from(["
     seed=st.integers(0, 99),
 )
 def test_profiles_are_those_of_the_rules_one_by_one(over: str, users: Any, seed: int) -> None:
-    concept = Questions(over, COLUMNS, cuts={"age": [3, 6]})
+    concept = Binarized(over, COLUMNS, cuts={"age": [3, 6]})
     data = pp.UserData.from_users(users, features=COLUMNS)
     profile = concept.profile(data, Exceeds(0))
     for h in np.random.default_rng(seed).integers(0, concept.size, 12).tolist():
@@ -45,7 +45,7 @@ def test_profiles_are_those_of_the_rules_one_by_one(over: str, users: Any, seed:
 
 @pytest.mark.parametrize("over", sorted(ASKED))
 def test_rules_are_saved_and_read_in_the_users_units(over: str) -> None:
-    concept = Questions(over, COLUMNS, cuts={"age": [3, 6]})
+    concept = Binarized(over, COLUMNS, cuts={"age": [3, 6]})
     for h in range(0, concept.size, max(1, concept.size // 40)):
         rule = concept.decode(h, "ill")
         assert rule_from_dict(rule_to_dict(rule)) == rule
@@ -73,25 +73,25 @@ def test_every_front_takes_numbers_by_name(over: str) -> None:
     ]
     data = pp.UserData.from_users(users, features=COLUMNS)
     found = pp.learn(data, over, epsilon=60)
-    assert isinstance(found.hypothesis, QuestionRule)
+    assert isinstance(found.value, BinarizedRule)
     flat = [record for user in users for record in user]
     error = float(np.mean(found.predict([r[:3] for r in flat]) != [r[3] for r in flat]))
     assert error < (0.06 if over in ("conjunction", "decision-list") else 0.45)
-    assert pp.learn(data, Questions(over, cuts={"age": [5]}), epsilon=1).guarantee.epsilon == 1
+    assert pp.learn(data, Binarized(over, cuts={"age": [5]}), epsilon=1).guarantee.epsilon == 1
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Questions("forest", COLUMNS), "over must be one of"),
-        (lambda: Questions("parity", {"x": pp.Floats()}), "cut points must be given"),
-        (lambda: Questions("parity", {"x": Missing(AGE, "own")}), "no third answer"),
-        (lambda: Questions("parity", {"x": pp.Integers(1, 1)}), "nothing to ask"),
-        (lambda: Questions("parity", {"x": AGE}, cuts={"x": [9]}), "nothing to ask"),
-        (lambda: Questions("parity", {"x": AGE}, cuts={"x": [4, 4]}), "must increase"),
-        (lambda: Questions("parity", {"x": AGE}, cuts={"y": 3}), "not among"),
-        (lambda: Questions("parity").size, "no columns yet"),
-        (lambda: QuestionRule(Conjunctions(["a"]).features, (Question("b", 1, True),), None), "must be about"),  # type: ignore[arg-type]
+        (lambda: Binarized("forest", COLUMNS), "over must be one of"),
+        (lambda: Binarized("parity", {"x": pp.Floats()}), "cut points must be given"),
+        (lambda: Binarized("parity", {"x": Missing(AGE, "own")}), "no third answer"),
+        (lambda: Binarized("parity", {"x": pp.Integers(1, 1)}), "nothing to ask"),
+        (lambda: Binarized("parity", {"x": AGE}, cuts={"x": [9]}), "nothing to ask"),
+        (lambda: Binarized("parity", {"x": AGE}, cuts={"x": [4, 4]}), "must increase"),
+        (lambda: Binarized("parity", {"x": AGE}, cuts={"y": 3}), "not among"),
+        (lambda: Binarized("parity").size, "no columns yet"),
+        (lambda: BinarizedRule(Conjunctions(["a"]).features, (Question("b", 1, True),), None), "must be about"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_questions_are_refused(make: Any, said: str) -> None:
@@ -100,6 +100,6 @@ def test_bad_questions_are_refused(make: Any, said: str) -> None:
 
 
 def test_cut_points_follow_the_domain_and_never_the_data() -> None:
-    asked = Questions("conjunction", {"age": pp.Integers(0, 99)}).questions
+    asked = Binarized("conjunction", {"age": pp.Integers(0, 99)}).questions
     assert [question.code for question in asked] == [100 * i // 11 for i in range(1, 11)]
-    assert Questions("conjunction", {"x": pp.Floats()}, cuts={"x": [0.5]}).size == 4
+    assert Binarized("conjunction", {"x": pp.Floats()}, cuts={"x": [0.5]}).size == 4

@@ -14,23 +14,25 @@ from hypothesis import strategies as st
 from privpac.data import Floats, Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.methods.realizable import RealizableSelection
-from privpac.papers.pure_agnostic.agnostic_sample_size import boosting_size, points_representation
-from privpac.papers.pure_agnostic.hashed_points import (
+from privpac.papers.pure_agnostic.counting import boosting_size, points_representation
+from privpac.papers.pure_agnostic.representations import (
     MERSENNE,
+    BoostedRepresentation,
     BucketRule,
+    ClassHypotheses,
+    FiniteRepresentation,
+    HashedPoints,
     HashedPointSet,
+    Hypotheses,
+    LearnerRepresentation,
+    Majority,
+    MajorityHypotheses,
+    ProbabilisticRepresentation,
+    Subset,
     bucket_of,
     check_hash,
     prime_for,
 )
-from privpac.papers.pure_agnostic.representations import (
-    BoostedRepresentation,
-    FiniteRepresentation,
-    HashedPoints,
-    LearnerRepresentation,
-    ProbabilisticRepresentation,
-)
-from privpac.papers.pure_agnostic.surrogates import ClassHypotheses, Hypotheses, Majority, MajorityHypotheses, Subset
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rng import PublicCoins, SystemRng, derive, word_indexed
 from privpac.rules.cuts import Thresholds
@@ -200,7 +202,7 @@ def test_hashed_scores_equal_their_definition(
 @settings(deadline=None)
 @given(USERS, USERS, st.sampled_from(["union", "sum"]))
 def test_hashed_counts_of_two_groups_add_up(first: list[Any], second: list[Any], kind: str) -> None:
-    from privpac.papers.pure_agnostic.hashed_points import _Kernel
+    from privpac.papers.pure_agnostic.representations import _Kernel
 
     domain = Integers(0, 4)
     rules = HashedPointSet(domain, ((3, 3), (1, 9)), 3, 11, feature="x")

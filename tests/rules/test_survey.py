@@ -13,16 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.data import Integers, UserData
-from privpac.law.build import Part
-from privpac.law.sampling import Filter
+from privpac.law.sampling import Filter, Part
 from privpac.methods.base import Bound, drawn_id
 from privpac.rules import Stumps, Thresholds
 from privpac.rules.kernels import coarse_pass as module
-from privpac.rules.profile import Profile, Voices
-from privpac.rules.statistics import Exceeds, Mean, Regret
+from privpac.rules.profile import Exceeds, HybridStatistic, Mean, Profile, Regret
 from privpac.testing import SeededRng, insecure_randomness
 
-STATISTICS = [Voices(), Voices(7), Mean(12), Regret(2, 12), Exceeds(1)]
+STATISTICS = [HybridStatistic(), HybridStatistic(7), Mean(12), Regret(2, 12), Exceeds(1)]
 SIZES = [1 << 64, 1 << 40, 1000, 3]
 
 
@@ -31,7 +29,6 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of any size, and few cells, so that some hold several records."""
     monkeypatch.setattr(module, "worthwhile", lambda users, sizes: True)
     monkeypatch.setattr("privpac.rules.cuts.worthwhile", lambda users, sizes: True)
-    monkeypatch.setattr("privpac.rules.stumps.worthwhile", lambda users, sizes: True)
     monkeypatch.setattr(module, "_CELLS_BITS", 4)
 
 
@@ -83,21 +80,21 @@ def whole_parts(folded: Profile, size: int, more: tuple[int, ...]) -> list[Part]
     most=st.sampled_from([1, 4, 60]),
     spread=st.sampled_from([1, 4, 63]),
     reach=st.sampled_from([0, 1, 5, 100, 3000]),
-    handicap=st.integers(0, 50),
+    penalty=st.integers(0, 50),
 )
 def test_near_rules_are_those_of_the_whole_profile(
-    seed: int, sizes: list[int], direction: str, statistic: object, most: int, spread: int, reach: int, handicap: int
+    seed: int, sizes: list[int], direction: str, statistic: object, most: int, spread: int, reach: int, penalty: int
 ) -> None:
     data = people(seed, sizes, most, spread)
     if not data.n_records:
         return
     concept = Thresholds(direction=direction) if len(sizes) == 1 else Stumps(direction=direction)
     filled, users = concept.bind(data)
-    more = (0, handicap)[: statistic.voices]
+    more = (0, penalty)[: statistic.n_scores]
     folded = users.fold(filled.kernel(statistic))
     seen = filled.survey(users, statistic)
     assert seen is not None
-    assert (seen.luck, seen.rules) == (folded.luck, statistic.voices * filled.size)
+    assert (seen.optimism, seen.rules) == (folded.optimism, statistic.n_scores * filled.size)
     whole = whole_parts(folded, filled.size, more)
     best = min(int(scores.min()) + extra for *_, scores, extra in whole)
     near = seen.near(reach, more)

@@ -16,7 +16,7 @@ from privpac.errors import DimensionLimit
 from privpac.rules import FiniteClass, Parities
 from privpac.rules.base import ConceptClass
 from privpac.rules.enumerated import table_vc_dimension
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic
+from privpac.rules.profile import Exceeds, Mean, Regret, Statistic
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute

@@ -25,7 +25,7 @@ from privpac.rules import (
     VC1Tree,
 )
 from privpac.rules.hierarchies import glue, graft
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic
+from privpac.rules.profile import Exceeds, Mean, Regret, Statistic
 
 FAMILY = {"b": "a", "c": "a", "d": "c", "e": "c", "f": "e"}
 NETS = ["0.0.0.0/1", "128.0.0.0/1", "192.0.0.0/2", "224.0.0.0/3", "32.0.0.0/3", "0.0.0.0/0", "64.0.0.0/2", "no network"]

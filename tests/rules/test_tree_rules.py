@@ -131,7 +131,7 @@ def test_rule_says_reads_and_saves_what_the_tree_means(kind: str) -> None:
         v = named.node(x)
         flipped = v is not None and v != named.root and named.is_ancestor(v, named.node(learned))
         assert named.base_label(x) ^ int(flipped) == y
-    again = Released.from_json(Released(rule, None).to_json()).hypothesis
+    again = Released.from_json(Released(rule, None).to_json()).value
     assert again == rule
     assert again.predict(table).tolist() == expected
     assert again.predict(table.head(0)).tolist() == []

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 import privpac as pp
 from privpac.data import Categories, Domain, Floats, Integers, Missing
-from privpac.data.declare import domain_text, parse_domain
-from privpac.data.schema_file import Schema, domain_value, parse_schema
+from privpac.data.domains import domain_text, parse_domain
+from privpac.data.schema_file import Schema, parse_schema
 from privpac.distributions.quantiles import QuantileLearner
 from privpac.errors import ParameterError
-from privpac.methods import PrivateMedian, TwoVoices
+from privpac.methods import HybridSelection, PrivateMedian
 from privpac.methods.agreement.agreement_learner import AgreedRules
 from privpac.methods.default import default_rules
 from privpac.protocols import LocalProtocol
 from privpac.protocols.domains import column_of, domain_of
-from privpac.report.doors import class_of
+from privpac.report.rule import class_of
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.hierarchies import BranchThresholds, PathTree, VC1Tree, graft
 from privpac.rules.named import default_rule, rule_class
@@ -155,7 +155,7 @@ def test_unordered_categories_have_no_median(wrapped: bool) -> None:
         pp.quantile(people(domain), "carrier", epsilon=1)
     with insecure_randomness():
         released = QuantileLearner(epsilon=1).learn(people(ORDERED), rng=SeededRng(1))
-    assert released.hypothesis.values[0] in CARRIER.values
+    assert released.value.values[0] in CARRIER.values
 
 
 # Defaults
@@ -176,7 +176,7 @@ def test_the_default_of_one_column_asks_for_categories() -> None:
 def test_what_is_learned_by_default_reads_as_a_category() -> None:
     table = people(CARRIER, values=("B6", "9E"), n=400)
     with insecure_randomness():
-        said = {str(pp.learn(table, epsilon=20).hypothesis) for _ in range(3)}
+        said = {str(pp.learn(table, epsilon=20).value) for _ in range(3)}
     assert said <= {"late when carrier is 9E", "late when carrier is not B6"}
 
 
@@ -189,7 +189,7 @@ def test_columns_of_both_kinds_share_one_law() -> None:
     bound, _ = pp.Stumps().bind(table)
     best = bound.erm(table)
     assert str(bound.decode(best, "y")) == "y when k is AA"
-    assert TwoVoices(pp.Stumps(), 4).law(table).mode % bound.size == best
+    assert HybridSelection(pp.Stumps(), 4).law(table).mode % bound.size == best
 
 
 # Files, words
@@ -282,7 +282,7 @@ def test_schema_files_know_an_order() -> None:
     )
     columns = parse_schema(written).columns
     assert [domain.ordered for domain in columns.values() if domain is not None] == [True, True, False, False]
-    assert domain_value(Categories(["<1", ">=1"], ordered=True)) == {"values": ["<1", ">=1"], "ordered": True}
+    assert Categories(["<1", ">=1"], ordered=True).to_schema() == {"values": ["<1", ">=1"], "ordered": True}
     for wrong in (
         '{ values = ["x"], ordered = "yes" }',
         '{ values = "x" }',

@@ -10,8 +10,9 @@ from typing import Any
 
 from privpac.exact import Ball
 from privpac.law import BOTTOM
-from privpac.mechanisms import ChoosingMechanism, Laplace, RandomizedResponse, TruncatedLaplace
-from privpac.papers.studies import NoisyMin
+from privpac.mechanisms import Laplace, RandomizedResponse, TruncatedLaplace
+from privpac.papers.noisy_min import NoisyMin
+from privpac.papers.two_stage_choosing import TwoStageChoosing
 
 __all__ = ["run_choosing_two_stage", "run_clamped_laplace", "run_krr", "run_permute_and_flip", "run_tdlap"]
 
@@ -65,12 +66,11 @@ def run_krr(case: dict[str, Any]) -> None:
 def run_choosing_two_stage(case: dict[str, Any]) -> None:
     """The test-then-select law at given rates and threshold, and its exact delta."""
     delta = Fraction(case["delta_star"]) * (1 + _PRINTED)
-    choose = ChoosingMechanism(
+    choose = TwoStageChoosing(
         case["epsilon"],
         delta,
         case["k"],
         "add-remove",
-        law="two-stage",
         unit="user",
         epsilon1=case["eps1"],
         eta2=case["eta2"],

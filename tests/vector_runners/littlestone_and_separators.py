@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from privpac.device.correlated_sampling import derive
 from privpac.device.decision_lists import KDecisionList, conjunction_tests, count_tests
-from privpac.device.ellipsoid import Ellipsoid, SQEllipsoid, constants, normalise, plan_ellipsoid
+from privpac.device.items import Records, distinct
 from privpac.device.littlestone import (
     Reduction,
     ReductionList,
@@ -25,10 +24,10 @@ from privpac.device.littlestone import (
     list_bound,
     race_lists,
 )
-from privpac.device.records import Records, distinct
-from privpac.device.separator import RoundedSeparator
+from privpac.device.separators import Ellipsoid, RoundedSeparator, SQEllipsoid, constants, normalise, plan_ellipsoid
 from privpac.device.statistical_queries import RoundedAnswers
-from privpac.papers.studies import stable_hypothesis
+from privpac.papers.correlated_sampling import stable_hypothesis
+from privpac.rng import derive
 
 __all__ = ["RUNNERS"]
 

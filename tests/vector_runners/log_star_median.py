@@ -8,7 +8,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from privpac.distributions.quantiles.ranks import walk_failure
 from privpac.law import BOTTOM
 from privpac.mechanisms.interior_point import (
     Level,
@@ -20,6 +19,7 @@ from privpac.mechanisms.interior_point import (
     step,
     walk,
 )
+from privpac.papers.vc_dimension_one.interior_sample_size import walk_failure
 
 __all__ = ["RUNNERS"]
 

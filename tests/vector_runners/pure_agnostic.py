@@ -13,14 +13,14 @@ import numpy as np
 
 from privpac.data import Integers, UserData
 from privpac.law import Ball, Law
-from privpac.papers.pure_agnostic.counting import SurrogateSelection, UserAgnosticLearner
-from privpac.papers.pure_agnostic.hashed_points import HashedPointSet
-from privpac.papers.pure_agnostic.median_cut import PrivateMedian
+from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
 from privpac.papers.pure_agnostic.minimum_error import MinimumError, PrivateCompare
-from privpac.papers.pure_agnostic.search import ThresholdSearch
+from privpac.papers.pure_agnostic.representations import HashedPointSet
+from privpac.papers.pure_agnostic.search import PrivateMedian, ThresholdSearch
+from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
 from privpac.rules.cuts import Thresholds
 from privpac.rules.points import Points
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds
 
 from . import agrees
 

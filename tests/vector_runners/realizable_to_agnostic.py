@@ -26,13 +26,12 @@ from privpac.methods.prediction.reduction_privacy import (
     theorem_c,
 )
 from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction, EmpiricalLearner
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import ConceptClass, Labellings, Loss
 from privpac.rules.cuts import Thresholds
 from privpac.rules.enumerated import FiniteClass
 from privpac.rules.intervals import Intervals, range_labellings
-from privpac.rules.labellings import Labellings, Loss
 from privpac.rules.points import Points
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Statistic
 from privpac.rules.stumps import Stumps
 
 __all__ = ["RUNNERS"]

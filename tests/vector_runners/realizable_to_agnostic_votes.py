@@ -11,8 +11,7 @@ from privpac.data import Integers, UserData
 from privpac.methods.prediction.reduction_privacy import theorem_a
 from privpac.methods.prediction.relabel import Relabelling
 from privpac.methods.prediction.session import vote_law
-from privpac.methods.prediction.voters import transcript_law
-from privpac.methods.prediction.votes import transcript_epsilon, vote_gamma, vote_rho, wrong_answer
+from privpac.methods.prediction.voters import transcript_epsilon, transcript_law, vote_gamma, vote_rho, wrong_answer
 from privpac.rules import Intervals, Points, Thresholds
 from privpac.rules.base import ConceptClass
 from vector_runners import agrees

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.bounds import certify_regret_agnostic, certify_regret_bounded_noise, certify_regret_regular, regret_split
-from privpac.rules.statistics import ClipRule, root_clip
+from privpac.rules.profile import ClipRule, root_clip
 from privpac.sample_size import Certificate
 
 __all__ = ["RUNNERS"]

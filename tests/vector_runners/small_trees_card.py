@@ -11,25 +11,23 @@ import numpy as np
 from privpac.composition import zcdp_epsilon, zcdp_within
 from privpac.guarantee import Neighbours
 from privpac.methods.scorecard import (
-    CardBudget,
+    DescentState,
+    Packed,
+    ScorecardBudget,
     centre_clip,
+    centre_sum,
+    clip,
     clip_size,
+    gradient_sum,
+    gradients,
+    means,
     norm_cap,
+    norm_sum,
+    norm_terms,
     points_of,
     shrunk_centre,
     training_time,
     updated,
-)
-from privpac.methods.scorecard_kernels import (
-    DescentState,
-    Packed,
-    centre_sum,
-    clip,
-    gradient_sum,
-    gradients,
-    means,
-    norm_sum,
-    norm_terms,
 )
 from privpac.rules.scorecards import CodeShape, CodeTable, code_rows, code_table
 
@@ -110,7 +108,7 @@ def run_budget(case: dict[str, Any]) -> None:
     neighbours = Neighbours(case["neighbours"])
     rho = zcdp_within(epsilon, delta)
     bought = not case["declared_users"] and neighbours is Neighbours.ADD_REMOVE
-    budget = CardBudget(rho, case["columns"], case["steps"], neighbours, bought)
+    budget = ScorecardBudget(rho, case["columns"], case["steps"], neighbours, bought)
     found = {
         "rho": rho,
         "rho_count": budget.count,

@@ -15,32 +15,31 @@ from privpac.device.correlated_sampling import (
     block_component,
     clock,
     clock_array,
-    derive,
     ilog2,
     ilog2_array,
     le64,
     leaf_component,
-    race_blocks,
     race_dyadic,
     race_indexed,
     race_named,
     race_scores,
-    word_indexed,
     word_named,
     words_indexed,
 )
 from privpac.device.decision_lists import SQDecisionLists
+from privpac.device.items import Records, distinct
 from privpac.device.littlestone import Rows, Search, race_lists
-from privpac.device.records import Records, distinct
 from privpac.device.statistical_queries import RoundedAnswers, SQConjunctions, round_shared
-from privpac.papers.studies import (
+from privpac.papers.correlated_sampling import (
+    SQPerceptron,
+    race_blocks,
     race_disagreement,
     stream_disagreement,
     total_variation,
     tournament_blocks,
     tournament_lists,
 )
-from privpac.papers.studies.perceptron import SQPerceptron
+from privpac.rng import derive, word_indexed
 
 __all__ = ["RUNNERS"]
 

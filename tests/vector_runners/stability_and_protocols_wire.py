@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import isclose
 from typing import Any
 
+from privpac.device.randomizers import HadamardSelection
+from privpac.device.wire import LOCAL, SHUFFLE, canonical, pack_report, pack_shuffled, parse, run_id
 from privpac.protocols.calibrate import delta_one, delta_two, noise_mass
-from privpac.protocols.hadamard import HadamardSelection
-from privpac.protocols.wire import LOCAL, SHUFFLE, canonical, pack_report, pack_shuffled, parse, run_id
 
 __all__ = ["RUNNERS"]
 

@@ -1,4 +1,4 @@
-"""Runners of ``two_voices.json``: own luck, the handicap and the laws of two voices.
+"""Runners of ``two_voices.json``: own luck, the penalty and the laws of two voices.
 
 Points are ``1..domain`` in the file and codes ``0..domain - 1`` here, with the same cuts.
 """
@@ -16,11 +16,10 @@ from privpac.data import Integers, UserData
 from privpac.exact import Ball
 from privpac.law import Law
 from privpac.methods.base import profile_of
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hybrid import HybridSelection
 from privpac.rules.cuts import Thresholds
 from privpac.rules.enumerated import FiniteClass
-from privpac.rules.profile import Voices, own_luck
-from privpac.rules.statistics import own_clip
+from privpac.rules.profile import HybridStatistic, own_clip, own_optimism
 
 from . import agrees
 
@@ -40,20 +39,20 @@ def plus(a: Ball, b: Ball) -> Ball:
 def run_luck(case: dict[str, Any]) -> None:
     levels = case["levels"]
     for m, b, worst, tau, luck, room, d in case["values"]:
-        assert (own_clip(m), own_luck(m, b, levels), levels - levels * worst // m) == (tau, luck, room)
-        assert Voices(levels).luck(np.array([m]), np.array([[b], [b + worst]])) == d
+        assert (own_clip(m), own_optimism(m, b, levels), levels - levels * worst // m) == (tau, luck, room)
+        assert HybridStatistic(levels).optimism(np.array([m]), np.array([[b], [b + worst]])) == d
 
 
 def run_credit(case: dict[str, Any]) -> None:
-    learner = TwoVoices(Thresholds(), case["epsilon"], neighbours=case["neighbours"], levels=case["levels"])
+    learner = HybridSelection(Thresholds(), case["epsilon"], neighbours=case["neighbours"], levels=case["levels"])
     assert learner.theta == Fraction(case["theta"])
     bits = max(1, (int(case["size"]) - 1).bit_length())
     assert bits == case["bits"]
-    assert learner.handicap(bits) == (case["cap"], case["credit"])
+    assert learner.penalty(bits) == (case["cap"], case["credit"])
 
 
-def learner_of(case: dict[str, Any], concept: Any) -> TwoVoices:
-    return TwoVoices(concept, case["epsilon"], neighbours=case["neighbours"], levels=case["levels"])
+def learner_of(case: dict[str, Any], concept: Any) -> HybridSelection:
+    return HybridSelection(concept, case["epsilon"], neighbours=case["neighbours"], levels=case["levels"])
 
 
 def run_finite(case: dict[str, Any]) -> None:
@@ -63,9 +62,9 @@ def run_finite(case: dict[str, Any]) -> None:
     learner = learner_of(case, FiniteClass(table, domain))
     assert learner.theta == Fraction(case["theta"])
     bound = learner.bind(data)
-    folded = profile_of(bound, Voices(learner.levels))
+    folded = profile_of(bound, HybridStatistic(learner.levels))
     assert [folded.score(h) for h in range(2 * size)] == [*case["clip"], *case["mean"]]
-    assert folded.luck == case["luck"]
+    assert folded.optimism == case["luck"]
     scores = learner.scores(bound)
     assert [scores.score(h) for h in range(2 * size)] == [*case["clip_scores"], *case["mean_scores"]]
     law, rules = learner.law(data), learner.rule_law(data)
@@ -79,7 +78,7 @@ def run_threshold(case: dict[str, Any]) -> None:
     learner = learner_of(case, Thresholds())
     bound = learner.bind(data)
     size = bound.concept.size
-    assert profile_of(bound, Voices(learner.levels)).luck == case["luck"]
+    assert profile_of(bound, HybridStatistic(learner.levels)).optimism == case["luck"]
     assert refined(learner.scores(bound).blocks(), size) == [
         (int(a), int(b), clip, mean) for a, b, clip, mean in case["blocks"]
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from privpac.methods.hybrid import certify_voices_any, certify_voices_noise
+from privpac.methods.hybrid import certify_hybrid_any, certify_hybrid_noise
 
 __all__ = ["RUNNERS"]
 
@@ -23,11 +23,11 @@ def agree(found: int | None, wanted: int | None) -> None:
 
 
 def run_noise(case: dict[str, Any]) -> None:
-    agree(certify_voices_noise(noise=str(case["eta"]), **common(case)).n_users, case["users"])
+    agree(certify_hybrid_noise(noise=str(case["eta"]), **common(case)).n_users, case["users"])
 
 
 def run_any(case: dict[str, Any]) -> None:
-    agree(certify_voices_any(thresholds=case["own"] != "finite", **common(case)).n_users, case["users"])
+    agree(certify_hybrid_any(thresholds=case["own"] != "finite", **common(case)).n_users, case["users"])
 
 
 RUNNERS: dict[str, Callable[..., None]] = {"plan_voices_noise": run_noise, "plan_voices_any": run_any}

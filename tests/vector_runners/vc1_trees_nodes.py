@@ -9,7 +9,7 @@ import pytest
 
 from privpac.data import UserData
 from privpac.errors import NotVC1Error
-from privpac.rules.dimensions import littlestone_dimension, threshold_dimension, vc_dimension
+from privpac.rules.enumerated import littlestone_dimension, threshold_dimension, vc_dimension
 from privpac.rules.hierarchies import VC1Tree, part_node
 
 __all__ = ["RUNNERS"]

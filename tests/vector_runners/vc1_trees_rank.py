@@ -6,12 +6,16 @@ from fractions import Fraction
 from math import isclose
 from typing import Any
 
-from privpac.distributions.quantiles.ranks import choosing_votes, interior_point_exponential, pairs_failure
 from privpac.exact import dyadic_base
 from privpac.law import BOTTOM
 from privpac.mechanisms.choosing import choosing_law
 from privpac.mechanisms.interior_point import PairLevel, PrefixInteriorPoint, plan_interior_point
 from privpac.mechanisms.rank import rank_law, rank_window
+from privpac.papers.vc_dimension_one.interior_sample_size import (
+    choosing_votes,
+    interior_point_exponential,
+    pairs_failure,
+)
 
 __all__ = ["RUNNERS"]
 

@@ -25,35 +25,39 @@ from typing import Any
 from privpac.auditing.exact import Universe, audit_exact, neighbouring, user_universe
 from privpac.auditing.exact import datasets as all_datasets
 from privpac.auditing.refutation import refute
-from privpac.auditing.report import Audit, Outcome
+from privpac.auditing.report import Audit, AuditOutcome
 from privpac.auditing.sampler import SamplerCheck, compare_draws
 from privpac.auditing.statistical import StatisticalAudit, audit_statistical, takes_rng
-from privpac.data import Domain, Texts, UserData
+from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational
-from privpac.guarantee import Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.methods.base import Learner
 from privpac.result import Released
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["MAX_PAIRS", "audit"]
-
-MAX_PAIRS = 50_000
+_MAX_PAIRS = 50_000
 """Neighbouring pairs of a universe at most."""
 
 MAX_DRAWS = 10_000_000
 """Draws on a dataset at most."""
 
+Subject = Any
+"""A learner, a function that returns laws, or any mechanism: what it is asked, it is asked whether it has."""
+ListedData = Any
+"""A tuple of users as it is listed, or whatever the subject reads in its place."""
+Value = Any
+"""What a law or a mechanism gives."""
 _METHODS = ("auto", "exact", "statistical")
 _MOST_OUTCOMES, _MOST_SINGLE, _MOST_CELLS = 12, 64, 4096
 
 
 def audit(
-    subject: Any,
+    subject: Subject,
     *,
-    universe: Iterable[Any] | None = None,
-    datasets: Sequence[Any] | None = None,
+    universe: Iterable[ListedData] | None = None,
+    datasets: Sequence[ListedData] | None = None,
     n_users: int | None = None,
     records: int | None = None,
     epsilon: Rational | None = None,
@@ -64,8 +68,8 @@ def audit(
     confidence: Rational = "0.999",
     draws: int = 400,
     features: Mapping[str, Domain] | None = None,
-    build: Callable[[Any], Any] | None = None,
-    output: Callable[[Any], Any] | None = None,
+    build: Callable[[Value], Value] | None = None,
+    output: Callable[[Value], Value] | None = None,
     rng: Rng | None = None,
 ) -> Audit:
     """Audit a learner, or any function of a dataset, against a claim of (epsilon, delta)-differential privacy.
@@ -105,6 +109,18 @@ def audit(
     Audit
         True unless the claim is violated, or draws are seen that the law does not explain.  It proves nothing beyond
         its datasets.
+
+    Raises
+    ------
+    ParameterError, TypeError
+        No datasets, nothing that could be claimed, or too many pairs to decide.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> learner = pp.HybridSelection(pp.Thresholds(pp.Integers(0, 2), feature="x"), epsilon=1)
+    >>> bool(pp.audit(learner, n_users=1, draws=0))
+    True
     """
     if method not in _METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, _METHODS))}; got {method!r}")
@@ -126,7 +142,7 @@ def audit(
         raise ParameterError("give either universe= or datasets=, not both")
     relation = _relation(neighbours, promised, datasets)
     eps = epsilon if epsilon is not None else None if promised is None else promised.epsilon
-    d: Any = delta if delta is not None else promised.delta if promised is not None and epsilon is None else 0
+    d: Rational = delta if delta is not None else promised.delta if promised is not None and epsilon is None else 0
     listed, pairs, words = _places(task, universe, datasets, n_users, records, relation)
     exact = method == "exact" or (method == "auto" and listed is not None and task.has_law(listed))
     name = _named(subject)
@@ -140,12 +156,21 @@ def audit(
         sampler = task.compare(list(looked_at), many, secret_rng(rng))
         return Audit(name, result, eps is not None, words, task.law_outcomes(*result.worst), sampler)
     coins = secret_rng(rng)
-    told = {"neighbours": relation, "epsilon": eps, "delta": d, "runs": runs, "confidence": confidence, "rng": coins}
-    found = audit_statistical(task.mechanism(coins, pairs), pairs, output=output, **told)
+    found = audit_statistical(
+        task.mechanism(coins, pairs),
+        pairs,
+        output=output,
+        neighbours=relation,
+        epsilon=eps,
+        delta=d,
+        runs=runs,
+        confidence=confidence,
+        rng=coins,
+    )
     return Audit(name, found, eps is not None, words, _measured(found))
 
 
-def _named(subject: Any) -> str:
+def _named(subject: Subject) -> str:
     if isinstance(subject, type):
         return f"the class {subject.__name__} (build one first)"
     concept = getattr(subject, "concept", getattr(subject, "tree", None))
@@ -154,7 +179,9 @@ def _named(subject: Any) -> str:
     return str(getattr(subject, "__qualname__", type(subject).__name__))
 
 
-def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any) -> Neighbours:
+def _relation(
+    neighbours: Neighbours | str | None, promised: Guarantee | None, datasets: Sequence[ListedData] | None
+) -> Neighbours:
     if neighbours is not None:
         return one_of(Neighbours, neighbours, "neighbours")
     if promised is not None:
@@ -172,8 +199,13 @@ def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any)
 
 
 def _places(
-    task: _AuditTask, universe: Any, datasets: Any, n_users: int | None, records: int | None, relation: Neighbours
-) -> tuple[Universe | None, list[tuple[Any, Any]], str]:
+    task: _AuditTask,
+    universe: Iterable[ListedData] | None,
+    datasets: Sequence[ListedData] | None,
+    n_users: int | None,
+    records: int | None,
+    relation: Neighbours,
+) -> tuple[Universe | None, list[tuple[ListedData, ListedData]], str]:
     """The datasets as tuples of users (None if they are something else), their neighbouring pairs, and both in
     words."""
     if universe is None and datasets is None:
@@ -184,14 +216,14 @@ def _places(
         made = universe if isinstance(universe, Universe) else Universe(tuple(_frozen(data) for data in universe))
         words = f"{len(made):,} listed"
     else:
-        given = list(datasets)
+        given = list(datasets or ())
         if len(given) == 2 and not all(isinstance(data, (list, tuple)) for data in given):
             return None, [(given[0], given[1])], "two, declared to be neighbours"
         made, words = Universe(tuple(_frozen(data) for data in given)), f"{len(given)} given"
         task.remember(dict(zip(made, given)))
-    pairs = list(islice(neighbouring(made, relation), MAX_PAIRS + 1))
-    if len(pairs) > MAX_PAIRS:
-        raise TooLargeError(_too_large(f"more than {MAX_PAIRS:,} neighbouring pairs"))
+    pairs = list(islice(neighbouring(made, relation), _MAX_PAIRS + 1))
+    if len(pairs) > _MAX_PAIRS:
+        raise TooLargeError(_too_large(f"more than {_MAX_PAIRS:,} neighbouring pairs"))
     if not pairs:
         raise ParameterError(
             f"no two of these datasets are neighbours under {relation.value}, so there is nothing to audit; add some"
@@ -206,7 +238,7 @@ def _too_large(what: str) -> str:
     )
 
 
-def _frozen(data: Any) -> Any:
+def _frozen(data: ListedData) -> ListedData:
     """Lists as tuples, all the way down: a listed dataset can then be compared and printed."""
     if isinstance(data, (str, bytes)) or not isinstance(data, (list, tuple)):
         raise TypeError(f"a listed dataset is a list or tuple of users, not {type(data).__name__}")
@@ -216,12 +248,16 @@ def _frozen(data: Any) -> Any:
 class _AuditTask:
     """What is audited, and how a listed dataset becomes what it reads."""
 
-    def __init__(self, subject: Any, build: Callable[[Any], Any] | None, features: Mapping[str, Domain] | None) -> None:
+    def __init__(
+        self, subject: Subject, build: Callable[[Value], Value] | None, features: Mapping[str, Domain] | None
+    ) -> None:
         self.subject = subject
         self.features = None if features is None else dict(features)
-        self.build = build or (self._users if isinstance(subject, Learner) else None)
+        self.build: Callable[[ListedData], ListedData] | None = build or (
+            self._users if isinstance(subject, Learner) else None
+        )
 
-    def remember(self, given: Mapping[Any, Any]) -> None:
+    def remember(self, given: Mapping[ListedData, ListedData]) -> None:
         """Listed datasets go to a function as they were given: as lists, if they were lists."""
         if self.build is None:
             self.build = given.__getitem__
@@ -244,7 +280,7 @@ class _AuditTask:
             )
         return known
 
-    def _users(self, data: Any) -> UserData:
+    def _users(self, data: ListedData) -> UserData:
         made = UserData.from_users([list(user) for user in data], features=self.columns())
         return replace(made, unit=Unit.ITEM) if self._item else made
 
@@ -259,7 +295,7 @@ class _AuditTask:
                 "give the datasets: datasets=(x, y) for one pair of neighbours, or universe= for a list of them"
             )
         columns = self.columns()
-        if any(isinstance(domain, Texts) for domain in columns.values()):
+        if any(domain.open for domain in columns.values()):
             raise TooLargeError(_too_large("no end of texts"))
         least, m = (1, 1) if self._item else (0, m)
         kinds = 2 * prod(domain.size for domain in columns.values())
@@ -268,9 +304,9 @@ class _AuditTask:
             comb(types + k - 2, k - 1) * (types if relation is Neighbours.ADD_REMOVE else comb(types, 2))
             for k in range(1, n + 1)
         )
-        if pairs > MAX_PAIRS:
+        if pairs > _MAX_PAIRS:
             many = f"{pairs:,}" if pairs < 10**12 else f"2^{pairs.bit_length() - 1}"
-            raise TooLargeError(_too_large(f"about {many} neighbouring pairs (at most {MAX_PAIRS:,})"))
+            raise TooLargeError(_too_large(f"about {many} neighbouring pairs (at most {_MAX_PAIRS:,})"))
         values = [[domain.value(code) for code in range(domain.size)] for domain in columns.values()]
         made = all_datasets(user_universe(product(*values, (0, 1)), m, min_records=least), n)
         whose = f"up to {n} records" if self._item else f"up to {n} users with up to {m} records each"
@@ -279,9 +315,9 @@ class _AuditTask:
 
     # Exactly
 
-    def law(self, data: Any) -> Law:
-        compute = getattr(self.subject, "law", self.subject)
-        made = compute(self.build(data) if self.build else data)
+    def law(self, data: ListedData) -> Law:
+        compute: Value = getattr(self.subject, "law", self.subject)
+        made = compute(data if self.build is None else self.build(data))
         if not isinstance(made, Law):
             raise TypeError(
                 f"an exact audit needs the law of the output, but this returns {type(made).__name__}; use "
@@ -306,11 +342,11 @@ class _AuditTask:
             return False
         return True
 
-    def law_outcomes(self, x: Any, y: Any) -> tuple[Outcome, ...]:
+    def law_outcomes(self, x: ListedData, y: ListedData) -> tuple[AuditOutcome, ...]:
         """Both laws side by side, the most telling outcomes first."""
         p, q = self.law(x), self.law(y)
         edges: set[int] = set()
-        atoms: dict[Any, None] = {}
+        atoms: dict[Value, None] = {}
         for law in (p, q):
             for cell in islice(law.support(), _MOST_CELLS + 1):
                 if isinstance(cell, range):
@@ -329,14 +365,14 @@ class _AuditTask:
         rows = sorted(
             (row for row in rows if row[1] or row[2]), key=lambda row: (-_loss(row[1], row[2]), -row[1] - row[2])
         )
-        return tuple(Outcome(*row) for row in rows[:_MOST_OUTCOMES])
+        return tuple(AuditOutcome(*row) for row in rows[:_MOST_OUTCOMES])
 
-    def _decoder(self, data: Any) -> Callable[[Any, Any], str]:
+    def _decoder(self, data: ListedData) -> Callable[[Value, Value], str]:
         bound = self.subject.bind(self.build(data)) if isinstance(self.subject, Learner) and self.build else None
         concept = getattr(bound, "concept", None)
         said = getattr(self.subject, "outcome_text", lambda concept, value: str(concept.decode(value)))
 
-        def one(value: Any) -> str:
+        def one(value: Value) -> str:
             plain_id = isinstance(value, int) and not isinstance(value, bool)
             return (
                 said(concept, value)
@@ -348,13 +384,13 @@ class _AuditTask:
 
         return lambda first, last: one(first) if first == last else f"{one(first)} ... {one(last)}"
 
-    def compare(self, listed: Sequence[Any], draws: int, rng: Rng) -> SamplerCheck:
+    def compare(self, listed: Sequence[ListedData], draws: int, rng: Rng) -> SamplerCheck:
         """Draws on each of these datasets against its law."""
         if draws == 0:
             return SamplerCheck(reason="no draws were asked for (draws=0)")
         trials = []
-        shown: Callable[[Any], Any]
-        draw: Callable[[], Any]
+        shown: Callable[[Value], Value]
+        draw: Callable[[], Value]
         for data in listed:
             made = self.build(data) if self.build else data
             if isinstance(self.subject, Learner):
@@ -366,7 +402,7 @@ class _AuditTask:
                     partial(self.subject.learn, made, rng=rng) if own else partial(self.subject.draw, bound, rng),
                 )
             elif takes_rng(getattr(self.subject, "sample", None)):
-                shown, draw = _itself, partial(self.subject.sample, made, rng=rng)
+                shown, draw = (lambda value: value), partial(self.subject.sample, made, rng=rng)
             else:
                 return SamplerCheck(reason="a function that returns laws draws nothing")
             cells = _cells(self.law(data), shown)
@@ -377,7 +413,7 @@ class _AuditTask:
 
     # By running it
 
-    def mechanism(self, rng: Rng, pairs: Iterable[tuple[Any, Any]]) -> Callable[..., Any]:
+    def mechanism(self, rng: Rng, pairs: Iterable[tuple[ListedData, ListedData]]) -> Callable[..., Value]:
         """A function of a listed dataset; a learner checks every dataset before (a bad one is an error, not an output),
         then draws."""
         subject, build = self.subject, self.build
@@ -389,28 +425,24 @@ class _AuditTask:
         if not callable(subject):
             raise ParameterError(f"{_named(subject)} has a law but cannot be run: use method='exact'")
         if build is None:
-            run: Callable[..., Any] = subject
+            run: Callable[..., Value] = subject
             return run
         return lambda data: subject(build(data), rng=rng) if takes_rng(subject) else subject(build(data))
 
 
-def _shown_release(draw: Callable[[], Any]) -> Any:
+def _shown_release(draw: Callable[[], Value]) -> Value:
     released = draw()
-    return (str(released.outcome), str(released.hypothesis)) if isinstance(released, Released) else released
+    return (str(released.outcome), str(released.value)) if isinstance(released, Released) else released
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _cells(law: Law, shown: Callable[[Any], Any]) -> dict[Any, float] | str:
+def _cells(law: Law, shown: Callable[[Value], Value]) -> dict[Value, float] | str:
     """What a release shows, with its probability; or why that cannot be said."""
-    values: list[Any] = []
+    values: list[Value] = []
     for cell in law.support():
         values += islice(cell, _MOST_CELLS + 1) if isinstance(cell, range) else [cell]
         if len(values) > _MOST_CELLS:
             return f"the law has more than {_MOST_CELLS:,} outcomes"
-    cells: dict[Any, float] = {}
+    cells: dict[Value, float] = {}
     for value in values:
         text = shown(value)
         if text is None:
@@ -419,7 +451,7 @@ def _cells(law: Law, shown: Callable[[Any], Any]) -> dict[Any, float] | str:
     return cells
 
 
-def _seen(released: Any) -> Any:
+def _seen(released: Value) -> Value:
     """Everything that a release shows: what was selected, and the numbers released on the way."""
     if not isinstance(released, Released):
         return released
@@ -429,7 +461,7 @@ def _seen(released: Any) -> Any:
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
     return (
-        f"{released.hypothesis}" if released.outcome == "released" else f"{released.outcome}: {released.hypothesis}",
+        f"{released.value}" if released.outcome == "released" else f"{released.outcome}: {released.value}",
         *numbers,
     )
 
@@ -438,14 +470,14 @@ def _loss(p: float, q: float) -> float:
     return inf if not p or not q else abs(log(p / q))
 
 
-def _measured(found: StatisticalAudit) -> tuple[Outcome, ...]:
+def _measured(found: StatisticalAudit) -> tuple[AuditOutcome, ...]:
     """Measured shares in the order of the cells, or the most telling ones where there are many."""
     rows = list(found.cells)
     if len(rows) > _MOST_OUTCOMES:
         rows = sorted(rows, key=lambda cell: (-_loss(cell[1] + 0.5, cell[2] + 0.5), -cell[1] - cell[2]))[
             :_MOST_OUTCOMES
         ]
-    return tuple(Outcome(label, here / found.trials, there / found.trials) for label, here, there in rows)
+    return tuple(AuditOutcome(label, here / found.trials, there / found.trials) for label, here, there in rows)
 
 
 # What decides, and what tries to refute a promise of accuracy, also by the name of the call.

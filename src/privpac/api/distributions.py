@@ -2,7 +2,7 @@
 
 ``select_distribution`` names the candidate closest to the population; ``learn_distribution`` learns a histogram, a mass
 function, a product or a normal law.  Both choose their learner from public declarations only, spend from the ledger if
-one is given, and return a ``Released`` whose ``hypothesis`` is the distribution: ``sample``, ``score_samples``, ``pmf``
+one is given, and return a ``Released`` whose ``value`` is the distribution: ``sample``, ``score_samples``, ``pmf``
 or ``pdf`` cost nothing more.
 
 =============  =============================================  ==================================================
@@ -23,12 +23,12 @@ family         learner                                        must be declared (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from privpac.api.learn import release_rule, warn_item_level
-from privpac.data import Domain, Texts, Users
+from privpac.data import Domain, Users
 from privpac.distributions.base import DistributionLearner, Gaussian
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
 from privpac.distributions.histogram import (
@@ -37,7 +37,6 @@ from privpac.distributions.histogram import (
     ColumnByColumn,
     GaussianHistogram,
     edges_of,
-    equal_bins,
 )
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.selection.selector import HypothesisSelector
@@ -47,23 +46,27 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.ledger import BudgetLedger
 from privpac.methods.means import FriendlyMean, TrimmedMean
-from privpac.papers.few_examples_per_user.cover_learner import CoverLearner
+from privpac.papers.few_examples_per_user.covers import CoverLearner
 from privpac.parameters import declared
 from privpac.protocols.histogram import ShuffleHistogram
 from privpac.result import Released
 
-__all__ = [
-    "FAMILIES",
-    "distribution_learner",
-    "equal_bins",
-    "learn_distribution",
-    "release_distribution",
-    "select_distribution",
-    "selector_for",
-]
-
+CandidateLaws = Mapping[str, Any] | Sequence[Any]
+"""Laws of scipy, weights, released distributions, results or functions, by name or in a list."""
+Options = dict[str, Any]
+"""Public parameters of a learner by name."""
+LearnerClass = type[Any]
 FAMILIES = ("histogram", "discrete", "product", "gaussian", "mean")
 _COVER_ALPHA = Fraction(1, 5)
+_HISTOGRAMS: dict[str, LearnerClass] = {
+    "average": AveragedHistogram,
+    "counts": ClippedHistogram,
+    "gaussian": GaussianHistogram,
+    "stable": VocabularyHistogram,
+    "shuffle": ShuffleHistogram,
+}
+_MEANS: dict[str, LearnerClass] = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}
+_METHODS = {"histogram": tuple(_HISTOGRAMS), "gaussian": ("coarse-to-fine", "cover"), "mean": tuple(_MEANS)}
 _COUNTED = ("max_records", "stages", "first_share")
 """Who declares one of these means a histogram of records, not of people."""
 
@@ -73,7 +76,7 @@ _COUNTED = ("max_records", "stages", "first_share")
 
 def select_distribution(
     data: Users,
-    candidates: Any,
+    candidates: CandidateLaws,
     *,
     epsilon: Rational,
     candidates_are: str,
@@ -111,6 +114,11 @@ def select_distribution(
     Released
         ``parameters["name"]`` is the chosen name; ``(epsilon, 0)``-DP per user for the chosen relation.
 
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.
+
     Examples
     --------
     >>> import privpac as pp
@@ -129,7 +137,7 @@ def select_distribution(
 
 
 def selector_for(
-    candidates: Any,
+    candidates: CandidateLaws,
     *,
     epsilon: Rational,
     candidates_are: str,
@@ -149,23 +157,23 @@ def selector_for(
     )
 
 
-def _listed(candidates: Any) -> list[Any]:
+def _listed(candidates: CandidateLaws) -> list[object]:
     if isinstance(candidates, Mapping):
         return list(candidates.values())
     return list(candidates) if hasattr(candidates, "__iter__") and not isinstance(candidates, (str, bytes)) else []
 
 
-def _opened(candidates: Any) -> Any:
+def _opened(candidates: CandidateLaws) -> CandidateLaws:
     """Candidates with whole results replaced by the distributions in them."""
     if any(isinstance(value, Released) and not value for value in _listed(candidates)):
         raise ParameterError("a candidate is a result in which nothing was released; leave it out")
     if isinstance(candidates, Mapping):
-        return {name: value.hypothesis if isinstance(value, Released) else value for name, value in candidates.items()}
+        return {name: value.value if isinstance(value, Released) else value for name, value in candidates.items()}
     listed = _listed(candidates)
-    return [value.hypothesis if isinstance(value, Released) else value for value in listed] if listed else candidates
+    return [value.value if isinstance(value, Released) else value for value in listed] if listed else candidates
 
 
-def _price_of(candidates: Any, unit: Unit, neighbours: Neighbours) -> Fraction:
+def _price_of(candidates: CandidateLaws, unit: Unit, neighbours: Neighbours) -> Fraction:
     """What the released candidates cost together (basic composition), where their results say so."""
     results = {id(value): value for value in _listed(candidates) if isinstance(value, Released)}
     promises = [value.guarantee for value in results.values()]
@@ -215,13 +223,14 @@ def learn_distribution(
     **options
         Public declarations of the family's learner (see the module's table).  ``features`` names the columns to read;
         ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+        ``noise`` of a histogram is a class derived from :class:`privpac.mechanisms.Noise`, discrete Laplace by default.
         A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then it counts
         records, up to so many of each, and leaves the others out.
 
     Returns
     -------
     Released
-        ``hypothesis`` is the distribution; ``(epsilon, 0)``-DP per user, whatever the true one is.
+        ``value`` is the distribution; ``(epsilon, 0)``-DP per user, whatever the true one is.
 
     Raises
     ------
@@ -234,7 +243,7 @@ def learn_distribution(
     >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)},
     ...     labelled=False)
     >>> hours = learn_distribution(visits, epsilon=1)
-    >>> hours.hypothesis.columns, hours.guarantee.summary
+    >>> hours.value.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
     unit = _unit(data)
@@ -258,17 +267,13 @@ def distribution_learner(
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
-    methods = {
-        "histogram": ("average", "counts", "gaussian", "stable", "shuffle"),
-        "gaussian": ("coarse-to-fine", "cover"),
-        "mean": ("average", "trimmed", "friendly"),
-    }.get(family, ("cover", "columns"))
+    methods = _METHODS.get(family, ("cover", "columns"))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
         )
     chosen = methods[0] if method == "auto" else method
-    shared: dict[str, Any] = {
+    shared: Options = {
         "neighbours": one_of(Neighbours, neighbours, "neighbours"),
         "unit": one_of(Unit, unit, "unit"),
     }
@@ -283,21 +288,15 @@ def distribution_learner(
             what = "an open column" if method == "auto" else f"method {chosen!r}"
             instead = "Categories([...]), values that are declared," if chosen == "stable" else "method 'average'"
             raise ParameterError(f"{what} needs delta above 0, such as 1e-6; {instead} needs none")
-        kinds: dict[str, Any] = {
-            "counts": ClippedHistogram,
-            "gaussian": GaussianHistogram,
-            "stable": VocabularyHistogram,
-            "shuffle": ShuffleHistogram,
-        }
-        kind = kinds.get(chosen, AveragedHistogram)
+        kind = _HISTOGRAMS[chosen]
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
             given["bins"] = edges_of(given["bins"], domains or {}, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
     if family == "mean":
-        means: DistributionLearner = _mean(epsilon, chosen, options, shared)
-        return means
+        mean: DistributionLearner = _mean(epsilon, chosen, options, shared)
+        return mean
     if family != "gaussian":
         if chosen == "columns":
             return ColumnByColumn(epsilon, **_given(ColumnByColumn, options, "method 'columns'"), **shared)
@@ -307,13 +306,13 @@ def distribution_learner(
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
 
 
-def _open(domains: Mapping[str, Domain | None], features: Any) -> bool:
+def _open(domains: Mapping[str, Domain | None], features: str | Sequence[str] | None) -> bool:
     """Whether a column is read whose values nobody can list."""
     named = domains if features is None else [features] if isinstance(features, str) else features
-    return any(isinstance(domains.get(name), Texts) for name in named)
+    return any((domain := domains.get(name)) is not None and domain.open for name in named)
 
 
-def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given: dict[str, Any]) -> Any:
+def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given: Options) -> DistributionLearner:
     """The cover, or where it is too large to search what works at any size: columns one by one, which is said."""
     named = {name: domains.get(name) for name in (cover.features or domains)}
     known = {name: domain for name, domain in named.items() if domain is not None}
@@ -324,13 +323,12 @@ def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given
     except TooLargeError:
         kept = {name: given[name] for name in ("features", "max_records") if name in given}
         why = "the cover of all such laws is too large to search; method='columns' asks for this by name"
-        shared: dict[str, Any] = {"neighbours": cover.neighbours, "unit": cover.unit}
-        return ColumnByColumn(cover.epsilon, because=why, **kept, **shared)
+        return ColumnByColumn(cover.epsilon, because=why, neighbours=cover.neighbours, unit=cover.unit, **kept)
     return cover
 
 
-def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: dict[str, Any]) -> Any:
-    kind: Any = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}[method]
+def _mean(epsilon: Rational, method: str, options: Options, shared: Options) -> Any:
+    kind = _MEANS[method]
     given = _given(kind, options, f"family 'mean' with method {method!r}")
     if method == "average":
         return kind(epsilon, **given, **shared)
@@ -349,7 +347,7 @@ def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: di
     return kind(epsilon, given.pop("delta"), **given, **shared)
 
 
-def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[str, Any]) -> DistributionLearner:
+def _normal(epsilon: Rational, method: str, given: Options, shared: Options) -> DistributionLearner:
     if "radius" not in given:
         raise ParameterError("family 'gaussian' needs radius: a public bound on how far the mean is from 0")
     wide = "max_variance" in given
@@ -365,23 +363,21 @@ def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[
         )
     if wide and "variance" in given:
         given["min_variance"] = given.pop("variance")
-    kind: Any = CoarseToFineGaussian if wide else CoarseToFineMean
-    return kind(epsilon, **_given(kind, given, "family 'gaussian'" + (" with max_variance" if wide else "")), **shared)  # type: ignore[no-any-return]
+    kind: LearnerClass = CoarseToFineGaussian if wide else CoarseToFineMean
+    learner: DistributionLearner = kind(
+        epsilon, **_given(kind, given, "family 'gaussian'" + " with max_variance" * wide), **shared
+    )
+    return learner
 
 
 # What both share
 
 
-def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
+def _given(kind: LearnerClass, options: Mapping[str, object], what: str) -> Options:
     """Options that were given; one that the learner does not have is refused by name."""
-    own = set(declared(kind)) - {
-        "candidates",
-        "family",
-        "epsilon",
-        "candidates_are",
-        "neighbours",
-        "unit",
-    }
+    own = set(declared(kind)) - {"candidates", "family", "epsilon", "candidates_are", "neighbours", "unit"}
+    if options.get("noise") is None and "delta" in own and not declared(kind)["delta"].required:
+        own.remove("delta")  # only a noise of one's own may need it
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - own)
     if strange:
@@ -389,7 +385,7 @@ def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
     return given
 
 
-def _unit(users: Any) -> Unit:
+def _unit(users: Users) -> Unit:
     if not hasattr(users, "fold") or not hasattr(users, "unit"):
         raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(users).__name__}")
     return Unit(users.unit)

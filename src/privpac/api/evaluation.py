@@ -1,4 +1,4 @@
-"""``pp.evaluate``, ``pp.choose`` and ``pp.least_error``: how good is it, which is best, how good can it be?"""
+"""``pp.evaluate``, ``pp.select_model`` and ``pp.best_error``: how good is it, which is best, how good can it be?"""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from privpac.api.learn import release_rule, warn_item_level
 from privpac.errors import ParameterError
-from privpac.evaluation.best_error import LeastError, plan_least_error
+from privpac.evaluation.best_error import BestErrorLearner, plan_best_error
 from privpac.evaluation.evaluator import Evaluator
-from privpac.evaluation.results import Cells, Weight
+from privpac.evaluation.results import CellKind, Weight
 from privpac.evaluation.select_model import ModelChoice
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["choice_learner", "choose", "evaluate", "least_error", "least_error_learner"]
-
 
 def evaluate(
     predictor: Any,
     data: Users,
     *,
     epsilon: Rational,
-    cells: Cells = "table",
+    cells: CellKind = "table",
     weight: Weight = "user",
     max_records: int | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
@@ -45,7 +43,8 @@ def evaluate(
     levels: int = DEFAULT_LEVELS,
     ledger: BudgetLedger | None = None,
 ) -> Released:
-    """How often is this predictor right on these people, and on people like these?  With ``epsilon``-DP per user.
+    """How often is this predictor right on these people, and on new people from the same population?  With
+    ``epsilon``-DP per user.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def evaluate(
     Returns
     -------
     Released
-        ``hypothesis`` is an :class:`~privpac.evaluation.Evaluation`: ``error``, ``lift``, ``sensitivity``, ... with two
+        ``value`` is an :class:`~privpac.evaluation.Evaluation`: ``error``, ``lift``, ``sensitivity``, ... with two
         intervals each.
 
     Raises
@@ -92,8 +91,8 @@ def evaluate(
     --------
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 500, features={"age": pp.Integers(0, 99)})
-    >>> found = pp.evaluate(lambda table: table["age"] > 50, people, epsilon=1).hypothesis
-    >>> found.error.like.hi < 0.05
+    >>> found = pp.evaluate(lambda table: table["age"] > 50, people, epsilon=1).value
+    >>> found.error.population.hi < 0.05
     True
     """
     unit = getattr(data, "unit", Unit.USER)
@@ -115,7 +114,7 @@ def evaluate(
     return release_rule(learner, data, ledger=ledger)
 
 
-def choose(
+def select_model(
     models: Mapping[str, Any],
     data: Users,
     *,
@@ -149,24 +148,29 @@ def choose(
     Returns
     -------
     Released
-        ``hypothesis.name`` is the chosen one; ``evaluation`` how good it is, if that was asked for.
+        ``value.name`` is the chosen one; ``evaluation`` how good it is, if that was asked for.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.
 
     Examples
     --------
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 200, features={"age": pp.Integers(0, 99)})
     >>> models = {"old": lambda table: table["age"] > 50, "young": lambda table: table["age"] < 50}
-    >>> pp.choose(models, people, epsilon=1).hypothesis.name
+    >>> pp.select_model(models, people, epsilon=1).value.name
     'old'
     """
     warn_item_level(data)
     asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise, "ids": ids, "confidence": confidence}
     asked |= {"evaluate": evaluate, "neighbours": neighbours, "max_records": max_records}
-    learner = choice_learner(models, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
+    learner = selection_learner(models, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
     return release_rule(learner, data, ledger=ledger)
 
 
-def choice_learner(
+def selection_learner(
     models: Mapping[str, Any],
     *,
     epsilon: Rational,
@@ -178,7 +182,7 @@ def choice_learner(
     confidence: Rational,
     **asked: Any,
 ) -> Any:
-    """What :func:`choose` runs; data are not needed."""
+    """What :func:`select_model` runs; data are not needed."""
     if evaluate is None:
         return ModelChoice(models, epsilon, neighbours, unit, max_records, **asked)
     budget = part_budget(epsilon, neighbours, ids)
@@ -188,7 +192,7 @@ def choice_learner(
     )
 
 
-def least_error(
+def best_error(
     data: Users,
     rule: str | ConceptClass | VC1Tree,
     *,
@@ -201,7 +205,8 @@ def least_error(
     records_per_user: int | None = None,
     ledger: BudgetLedger | None = None,
 ) -> Released:
-    """How well can any rule of this kind do?  A private lower bound on the least error, for people like these.
+    """How well can any rule of this kind do?  A private lower bound on the least error, for new people from the same
+    population.
 
     Parameters
     ----------
@@ -215,7 +220,7 @@ def least_error(
         ``"sum"``: the least sum of errors with noise, and a bound that holds.  ``"oneshot"`` and ``"bisect"``: how many
         people find the best rule wrong more often than a level, in one selection or by comparisons (Li, Wang and Ye,
         *Improved Bounds*): a number within ``radius`` of the least error if people are enough, without a bound.
-        ``"auto"``: the one for which :func:`privpac.plan_least_error` certifies the fewest people.
+        ``"auto"``: the one for which :func:`privpac.plan_best_error` certifies the fewest people.
     radius : rational
         For all but ``"sum"``.
     records_per_user : int, optional
@@ -224,24 +229,29 @@ def least_error(
     Returns
     -------
     Released
-        ``hypothesis.value`` is the estimate, ``hypothesis.lower()`` the bound.
+        ``value.value`` is the estimate, ``value.lower()`` the bound.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.
 
     Examples
     --------
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[(30, 0)], [(30, 1)]] * 900, features={"age": pp.Integers(0, 99)})
-    >>> 0.4 < pp.least_error(people, pp.Thresholds(), epsilon=1).hypothesis.lower() < 0.5
+    >>> 0.4 < pp.best_error(people, pp.Thresholds(), epsilon=1).value.lower() < 0.5
     True
     """
     warn_item_level(data)
     concept = class_of_rules(rule, getattr(data, "features", {}))
     asked: dict[str, Any] = {"neighbours": neighbours, "max_records": max_records, "confidence": confidence}
     asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
-    learner = least_error_learner(concept, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
+    learner = best_error_learner(concept, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
     return release_rule(learner, data, ledger=ledger)
 
 
-def least_error_learner(
+def best_error_learner(
     concept: ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
@@ -253,11 +263,11 @@ def least_error_learner(
     radius: Rational,
     records_per_user: int | None,
 ) -> Any:
-    """What :func:`least_error` runs; data are not needed."""
+    """What :func:`best_error` runs; data are not needed."""
     if method == "auto":
         if records_per_user is None:
             raise ParameterError("method 'auto' needs records_per_user: how many records each person holds, declared")
-        planned = plan_least_error(
+        planned = plan_best_error(
             concept, epsilon=epsilon, radius=radius, records_per_user=records_per_user, neighbours=neighbours
         )
         method = planned.best
@@ -269,4 +279,4 @@ def least_error_learner(
         return MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
     if method != "sum":
         raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}")
-    return LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
+    return BestErrorLearner(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)

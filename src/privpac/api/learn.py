@@ -20,10 +20,11 @@ keep one ledger per part then:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,36 +32,28 @@ from typing import Any
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
-from privpac.evaluation.best_error import LeastError
+from privpac.evaluation.best_error import BestErrorLearner
 from privpac.evaluation.results import few_people
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.ledger import Balance, BudgetLedger, release
-from privpac.methods.base import ITEM_LEVEL, Hushed, Learner
-from privpac.methods.default import default_rules, unused
-from privpac.methods.registry import METHODS, build_learner, check_learns, class_of_rules
-from privpac.planning.choose import Choice, settle_method
-from privpac.planning.hierarchies import as_tree
+from privpac.methods.base import ITEM_LEVEL, Learner
+from privpac.methods.default import Choice, DefaultRules, default_method, default_rules, unused
+from privpac.methods.record import Method
+from privpac.methods.registry import (
+    METHODS,
+    PUBLIC_FACTS,
+    as_tree,
+    build_learner,
+    check_learns,
+    chosen_by_parameters,
+    class_of_rules,
+)
 from privpac.result import Released
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import ConceptClass, with_domains
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
-from privpac.rules.rules import with_domains
-
-__all__ = [
-    "METHODS",
-    "Prepared",
-    "Released",
-    "learn",
-    "learner_for",
-    "load",
-    "prepare",
-    "prepare_default",
-    "release_prepared",
-    "release_rule",
-    "warn_item_level",
-]
 
 UNCERTIFIED = (
     "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
@@ -68,6 +61,87 @@ UNCERTIFIED = (
     "every record (setting='realizable'), or by selection where the nodes can be counted (a taxonomy, networks, "
     "declared values)"
 )
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The method, what it learns and with which options."""
+
+    choice: Choice
+    method: Method
+    rules: ConceptClass | VC1Tree
+    """What was asked for."""
+    concept: ConceptClass | VC1Tree
+    """What the learner is given for it."""
+    options: Mapping[str, Any]
+    explained: bool
+    """Whether the released rule says why this method was chosen."""
+
+
+def resolve_method(
+    rule: str | ConceptClass | VC1Tree | None,
+    *,
+    features: Mapping[str, Domain | None],
+    method: str,
+    setting: str,
+    epsilon: Rational,
+    neighbours: Neighbours | str,
+    options: Mapping[str, Any],
+    default: Callable[[], DefaultRules],
+) -> Resolved:
+    """Which method learns which rules with which options: the one place that decides it, from public facts only.
+
+    1. No rule: those of ``default()``, and the method that these ask for.  A name: a class over ``features``.
+    2. The method named; else the one that alone learns these rules; else the one whose own parameters are given; else
+       the default, or what :func:`privpac.planning.choose_method` says where facts about the people are declared.
+    3. What follows: a tree as it is or as the class of its nodes, domains from ``features``, and parameters that go
+       with the setting.
+    """
+    if setting not in ("agnostic", "realizable"):
+        raise ParameterError(
+            f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
+        )
+    given = {name: value for name, value in options.items() if value is not None}
+    because = ""
+    if rule is None:
+        rules = default()
+        concept: Any = rules.concept
+        method, because, given = rules.method, rules.reason, unused(rules, given)
+    else:
+        concept = class_of_rules(rule, features, method)
+    is_tree, asked_for = isinstance(concept, VC1Tree), concept
+    # A pair of noise rates is a parameter of a learner and no declaration.
+    facts = {name: given[name] for name in PUBLIC_FACTS if name in given and not isinstance(given[name], tuple)}
+    own = getattr(concept, "own_method", None)
+    if method != "auto":
+        choice = Choice(method, "asked for")
+    elif own is not None:
+        choice = Choice(str(own), "the one method that learns these rules")
+    elif (named := chosen_by_parameters(concept, setting, given)) is not None:
+        choice = Choice(named, "its own parameters are given")
+    elif not facts and not is_tree:
+        choice = default_method(setting)
+    else:
+        from privpac.planning import choose  # simulations, which an ordinary call does without
+
+        facts |= {"delta": given.get("delta", 0)} if is_tree else {}
+        choice = choose.choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
+    check_learns(choice.method, concept)
+    chosen = METHODS[choice.method]
+    numbers = "public_n_users" in given and not given.keys().isdisjoint({"records_per_user", "population"})
+    explained = method == "auto" and (is_tree or numbers)
+    if because:
+        choice = replace(choice, reason=f"{because}; {choice.reason}" if explained else because)
+        explained = True
+    if chosen.subject == "tree":
+        concept = as_tree(concept, features)
+    elif is_tree and not chosen.keeps_trees:
+        concept = TreeNodes(concept)
+        if method == "auto":
+            given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
+    if chosen.sized and isinstance(concept, ConceptClass):
+        concept = with_domains(concept, features)
+    return Resolved(choice, chosen, asked_for, concept, {**chosen.by_setting.get(setting, {}), **given}, explained)
 
 
 @dataclass(frozen=True)
@@ -81,7 +155,7 @@ class Prepared:
 
 
 def prepare(
-    concept: ConceptClass | VC1Tree,
+    rule: str | ConceptClass | VC1Tree | None,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -89,7 +163,8 @@ def prepare(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     unit: Unit | str = Unit.USER,
     max_records: int | None = None,
-    features: Mapping[str, Domain] | None = None,
+    features: Mapping[str, Domain | None] | None = None,
+    labels: int = 2,
     evaluate: Rational | None = None,
     certify: Rational | None = None,
     ids: str = "private",
@@ -98,108 +173,50 @@ def prepare(
 ) -> Prepared:
     """Choose the method and build its learner; data are not needed.  Options that are None count as not given.
 
-    ``features``: public domains of the columns, for a tree over a column whose class names none.  ``evaluate``,
-    ``certify``, ``ids`` and ``confidence`` as in :func:`learn`.
+    ``features``: public domains of the columns, for rules by their name, for the default ones (``rule`` None, of so
+    many ``labels``), and for a class that names none.  ``evaluate``, ``certify``, ``ids`` and ``confidence`` as in
+    :func:`learn`: a learner that evaluates its own rule splits the budget first.
     """
-    if evaluate is not None:
-        return _prepare_evaluated(
-            concept,
-            epsilon,
-            neighbours,
-            unit,
-            max_records,
-            evaluate,
-            certify,
-            ids,
-            confidence,
-            dict(options, method=method, setting=setting, features=features),
-        )
-    if certify is not None:
+    if certify is not None and evaluate is None:
         raise ParameterError("certify= compares with an evaluation on other people: give evaluate= as well")
-    if setting not in ("agnostic", "realizable"):
-        raise ParameterError(
-            f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
-        )
-    given = {name: value for name, value in options.items() if value is not None}
-    choice = settle_method(concept, method, epsilon=epsilon, setting=setting, neighbours=neighbours, options=given)
-    check_learns(choice.method, concept)
-    chosen = METHODS[choice.method]
-    explained = method == "auto" and (
-        isinstance(concept, VC1Tree)
-        or ("public_n_users" in given and not given.keys().isdisjoint({"records_per_user", "population"}))
+    columns = features or {}
+    facts = {name: options.get(name) for name in ("delta", "public_n_users")}
+    default = partial(
+        default_rules, columns, epsilon=epsilon, method=method, neighbours=neighbours, labels=labels, **facts
     )
-    learned: Any = concept
-    if chosen.subject == "tree":
-        learned = as_tree(concept, features or {})
-    elif isinstance(concept, VC1Tree) and not chosen.keeps_trees:
-        learned = TreeNodes(concept)
-        if method == "auto":
-            given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
-    if chosen.sized and isinstance(learned, ConceptClass):
-        learned = with_domains(learned, features or {})
+    budget, kept, part, relation = None, Fraction(0), epsilon, neighbours
+    if evaluate is not None:
+        budget = part_budget(epsilon, neighbours, ids)
+        kept = kept if certify is None else rational(certify, "certify", above=0, below=1)
+        part, relation = budget.epsilon * (1 - kept), budget.neighbours
+        if options.get("delta") is not None:
+            options = options | {"delta": budget.part_delta(options["delta"])}
+    told: dict[str, Any] = {"method": method, "setting": setting, "epsilon": part, "neighbours": relation}
+    found = resolve_method(rule, features=columns, options=options, default=default, **told)
     common = {
-        chosen.subject: learned,
-        "epsilon": rational(epsilon, "epsilon", above=0),
-        "neighbours": one_of(Neighbours, neighbours, "neighbours"),
+        found.method.subject: found.concept,
+        "epsilon": rational(part, "epsilon", above=0),
+        "neighbours": one_of(Neighbours, relation, "neighbours"),
         "unit": one_of(Unit, unit, "unit"),
         "max_records": max_records,
     }
-    learner = build_learner(chosen.key, common, {**chosen.by_setting.get(setting, {}), **given})
-    return Prepared(choice, learner, explained)
-
-
-def _prepare_evaluated(
-    concept: ConceptClass | VC1Tree,
-    epsilon: Rational,
-    neighbours: Neighbours | str,
-    unit: Unit | str,
-    max_records: int | None,
-    evaluate: Rational,
-    certify: Rational | None,
-    ids: str,
-    confidence: Rational,
-    options: dict[str, Any],
-) -> Prepared:
-    """A learner that evaluates its own rule: the budget of the parts first, then their learners."""
-    budget = part_budget(epsilon, neighbours, ids)
-    kept = Fraction(0) if certify is None else rational(certify, "certify", above=0, below=1)
-    common: dict[str, Any] = {"neighbours": budget.neighbours, "unit": unit, "max_records": max_records}
-    if options.get("delta") is not None:
-        options = options | {"delta": budget.part_delta(options["delta"])}
-    chosen = prepare(concept, epsilon=budget.epsilon * (1 - kept), **common, **options)
-    least = None
-    if certify is not None:
-        least = LeastError(concept, budget.epsilon * kept, **common, confidence=confidence)
-    declared = options.get("records_per_user")
-    learner = EvaluatedLearner(
-        chosen.learner,
-        budget,
-        evaluate,
-        least,
-        confidence=confidence,
-        records_per_user=declared if isinstance(declared, int) else 1,
-        max_records=max_records,
-    )
-    return replace(chosen, learner=learner)
-
-
-def prepare_default(
-    features: Mapping[str, Domain | None],
-    *,
-    epsilon: Rational,
-    method: str = "auto",
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    labels: int = 2,
-    **options: Any,
-) -> Prepared:
-    """The same for columns alone, with the class of rules that is learned where none is named; ``labels`` of them may
-    be more than two."""
-    facts: dict[str, Any] = {"labels": labels, **{name: options.get(name) for name in ("delta", "public_n_users")}}
-    rules = default_rules(features, epsilon=epsilon, method=method, neighbours=neighbours, **facts)
-    given = unused(rules, options)
-    found = prepare(rules.concept, epsilon=epsilon, method=rules.method, neighbours=neighbours, **given)
-    why = f"{rules.reason}; {found.choice.reason}" if found.explained else rules.reason
-    return replace(found, choice=replace(found.choice, reason=why), explained=True)
+    learner: Learner = build_learner(found.method.key, common, found.options)
+    if budget is not None and evaluate is not None:
+        shared: dict[str, Any] = {"neighbours": relation, "unit": unit, "max_records": max_records}
+        least = None
+        if certify is not None:
+            least = BestErrorLearner(found.rules, budget.epsilon * kept, **shared, confidence=confidence)
+        declared = options.get("records_per_user")
+        learner = EvaluatedLearner(
+            learner,
+            budget,
+            evaluate,
+            least,
+            confidence=confidence,
+            records_per_user=declared if isinstance(declared, int) else 1,
+            max_records=max_records,
+        )
+    return Prepared(found.choice, learner, found.explained)
 
 
 def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options: Any) -> Learner:
@@ -303,12 +320,10 @@ def learn(
     unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
     told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
     told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
+    told |= {"features": features}
     if rule is None:
         told |= {"labels": len(getattr(data, "classes", ())) or 2}
-        prepared = prepare_default(features, epsilon=epsilon, method=method, **told, **options)
-    else:
-        concept = class_of_rules(rule, features, method)
-        prepared = prepare(concept, epsilon=epsilon, method=method, features=features, **told, **options)
+    prepared = prepare(rule, epsilon=epsilon, method=method, **told, **options)
     return release_prepared(prepared, data, ledger=ledger, not_before=not_before, stacklevel=4)
 
 
@@ -364,13 +379,13 @@ def release_rule(
     noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
     for line in noted:
         warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
-    released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
+    released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
     promise = released.guarantee
     if promise is not None and promise.unit is Unit.ITEM and ITEM_LEVEL not in released.warnings:
         noted = (ITEM_LEVEL, *noted)
     released = replace(released, warnings=(*released.warnings, *noted))
     declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
-    read = getattr(released.hypothesis, "features", {})
+    read = getattr(released.value, "features", {})
     if isinstance(read, Mapping):  # a vector of means has names only
         declared |= {name: domain for name, domain in read.items() if declared.get(name) is None}
     policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
@@ -390,22 +405,21 @@ REGISTERING = tuple(
         "distributions.quantiles.result",
         "distributions.results",
         "evaluation.best_error",
-        "evaluation.optimality_gap",
         "evaluation.results",
         "evaluation.select_model",
         "methods.agreement.agreement_learner",
         "methods.means",
-        "papers.pure_agnostic.hashed_points",
-        "papers.pure_agnostic.surrogates",
+        "papers.pure_agnostic.representations",
         "rules.binarized",
         "rules.boxes",
+        "rules.cuts",
         "rules.decision_lists",
         "rules.enumerated",
         "rules.halfspaces",
         "rules.hierarchies.base",
         "rules.intervals",
-        "rules.one_column",
         "rules.parities",
+        "rules.points",
         "rules.scorecards",
         "rules.small_trees",
         "rules.stumps",
@@ -430,6 +444,17 @@ def load(path: str | Path) -> Released:
     ------
     ModelFileError
         The file is not one, or is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 50, features={"age": pp.Integers(0, 99)})
+    >>> rule = pp.learn(people, "threshold", epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rule.save(f"{folder}/rule.json")
+    ...     pp.load(f"{folder}/rule.json").value == rule.value
+    True
     """
     for module in REGISTERING:
         import_module(module)

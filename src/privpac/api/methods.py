@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -16,15 +15,17 @@ from privpac.guarantee import Neighbours, one_of
 from privpac.methods.record import PROMISES, Method
 from privpac.methods.registry import METHODS, method_named
 
-__all__ = ["MethodTable", "list_methods"]
-
 COLUMNS = ("method", "what it does", "learns", "privacy", "accuracy", "relations", "needs", "when to use it")
 
 
 def list_methods(
-    concept: Any = None, *, setting: str | None = None, neighbours: Neighbours | str | None = None
+    concept: object = None,
+    *,
+    setting: str | None = None,
+    neighbours: Neighbours | str | None = None,
+    all: bool = False,
 ) -> MethodTable:
-    """The methods of ``pp.learn``: all of them, or those that fit what is asked.
+    """The methods of ``pp.learn`` that people should choose from, or those of them that fit what is asked.
 
     Parameters
     ----------
@@ -34,13 +35,31 @@ def list_methods(
         Only methods for these labels.
     neighbours : {"add-remove", "replace"}, optional
         Only methods that can promise this relation.
+    all : bool
+        Also results of the papers that another method dominates in ordinary use.
+
+    Returns
+    -------
+    MethodTable
+
+    Returns
+    -------
+    MethodTable
+        Mappings, printed as a table; a key such as ``"hybrid"`` picks one.
+
+    Raises
+    ------
+    ParameterError
+        A setting or relation that does not exist.
 
     Examples
     --------
     >>> import privpac as pp
     >>> [one["method"] for one in pp.list_methods(pp.PrefixTree(3))]
-    ['reduction', 'tree']
-    >>> pp.list_methods()["voices"]["privacy"]
+    ['tree']
+    >>> pp.list_methods(pp.PrefixTree(3), all=True).keys
+    ('tree', 'reduction')
+    >>> pp.list_methods()["hybrid"]["privacy"]
     '(ε, 0)'
     """
     if setting not in (None, "agnostic", "realizable"):
@@ -49,7 +68,8 @@ def list_methods(
     fitting = [
         method
         for method in METHODS.values()
-        if (concept is None or method.learns(concept))
+        if (all or method.recommended)
+        and (concept is None or method.learns(concept))
         and method.fits(setting)
         and (relation is None or relation in method.relations)
     ]
@@ -92,7 +112,8 @@ class MethodTable:
         method_named(method)
         found = next((row for row in self.rows if row["method"] == method), None)
         if found is None:
-            raise ParameterError(f"the method {method!r} does not fit what was asked; fitting are {self.keys}")
+            more = "" if METHODS[method].recommended else ", or give all=True"
+            raise ParameterError(f"the method {method!r} does not fit what was asked; fitting are {self.keys}{more}")
         return found
 
     @property

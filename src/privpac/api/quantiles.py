@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["quantile", "quantile_learner"]
-
-METHODS = ("auto", "ranks", "walks")
+_METHODS = ("auto", "ranks", "walks")
 
 
 def quantile(
@@ -77,7 +75,7 @@ def quantile(
     Returns
     -------
     Released
-        ``hypothesis`` is a :class:`~privpac.distributions.quantiles.Quantiles`: ``value`` (or ``values``),
+        ``value`` is a :class:`~privpac.distributions.quantiles.Quantiles`: ``value`` (or ``values``),
         ``interval``, ``rank_error``.
 
     Raises
@@ -90,7 +88,7 @@ def quantile(
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[k] for k in range(0, 1000, 2)], features={"age": pp.Integers(0, 999)},
     ...     labelled=False)
-    >>> middle = pp.quantile(people, "age", epsilon=1).hypothesis
+    >>> middle = pp.quantile(people, "age", epsilon=1).value
     >>> 400 < middle.value < 600, middle.rank_error < 10
     (True, True)
     """
@@ -128,8 +126,8 @@ def quantile_learner(
     """The learner that :func:`quantile` runs."""
     asked = list(q) if isinstance(q, Sequence) and not isinstance(q, str) else q
     told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records, "features": column}
-    if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {str(method)[:40]!r}")
+    if method not in _METHODS:
+        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {str(method)[:40]!r}")
     if method != "walks":
         rational(delta, "delta", minimum=0, below=1)
         return QuantileLearner(epsilon, asked, **told, **options)

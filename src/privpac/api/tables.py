@@ -14,44 +14,36 @@ Both give users that every learner built on folds takes in place of ``UserData``
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from privpac.data.engines.stream import CHUNK_ROWS, StreamedUsers
-from privpac.data.readers import CsvFormat, expand, no_format
-from privpac.data.schema import OnInvalid, OnInvalidLabel
-from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
-from privpac.data.users import Features, UserData, Users
+from privpac.data.readers import AS_USUAL, CsvFormat, expand, no_format
+from privpac.data.schema_file import TableFields, shows_fields, table_spec
+from privpac.data.spec import TableSpec
+from privpac.data.users import UserData, Users
 from privpac.errors import ParameterError
 
 if TYPE_CHECKING:
     from privpac.data.engines.spark import SparkUsers
 
-__all__ = ["ENGINES", "choose_engine", "from_spark", "read_users", "scan"]
-
-ENGINES = ("auto", "memory", "stream", "spark")
+_ENGINES = ("auto", "memory", "stream", "spark")
 LARGE = 1 << 29
 """Bytes of Parquet from which on ``engine="auto"`` streams."""
 
 
+@shows_fields
 def scan(
     path: str | os.PathLike[str],
+    spec: TableSpec | None = None,
     *,
-    user: str | None = BY_SCHEMA,
-    features: Features | None = None,
-    label: str | None = None,
-    on_invalid: OnInvalid | str | None = None,
-    on_invalid_label: OnInvalidLabel | str | None = None,
-    label_map: Mapping[Any, int] | None = None,
-    positive: Any = None,
-    classes: Sequence[Any] | None = None,
-    schema: Schema | str | os.PathLike[str] | None = None,
     separator: str | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spill: str | os.PathLike[str] | None = None,
     progress: bool = True,
+    **fields: Unpack[TableFields],
 ) -> StreamedUsers:
     """Users of a Parquet file, a glob of files or a folder of them (also ``key=value`` folders), larger than memory.
 
@@ -59,27 +51,8 @@ def scan(
     ----------
     path : path
         Private.  Declare the domains here rather than in the class: it saves one pass.
-    user : str or None
-        The column of person ids; None makes every record its own user.
-    features : mapping of names to domains, or names
-        The columns that rules may read; a domain is public and never read off the data.
-    label : str, optional
-        The column to predict.
-    on_invalid : {"raise", "drop", "clamp"}, optional
-        What happens to a value outside its domain: the table is refused, the record is left out, or a number is moved
-        to the nearest end; the last two move a number between the domain's points to the point below.  Missing values:
-        refused under "raise", their records left out under "drop" and "clamp", kept as a category of their own where
-        the domain is ``Missing(domain, "own")``.
-    on_invalid_label : {"raise", "drop"}, optional
-        What happens to a record whose label is missing or none of the named ones.
-    label_map : mapping, optional
-        What each label value means: ``{"dead": 1, "alive": 0}``.
-    positive : value, optional
-        The label that is predicted; every other value means the opposite.
-    classes : sequence, optional
-        The labels where there are more than two.
-    schema : Schema or path, optional
-        Says whatever is not said here.
+    spec, user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, schema
+        The declaration, as in ``UserData.from_frame``.
     separator, header, names
         How a CSV file is written, as in ``UserData.read``; refused here, where Parquet files are streamed.
     chunk_rows : int
@@ -95,37 +68,38 @@ def scan(
     StreamedUsers
         What every learner built on folds takes in place of ``UserData``.
 
+    Raises
+    ------
+    SchemaError, EngineError
+        Columns or values that the declaration does not allow, or files that cannot be read.
+
     Notes
     -----
     Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call
     or from ``bind``, before anything is spent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl, privpac as pp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pl.DataFrame({"who": [1, 1, 2], "age": [30, 80, 20], "ill": [0, 1, 0]}).write_parquet(f"{folder}/a.parquet")
+    ...     people = pp.scan(folder, user="who", features={"age": pp.Integers(0, 99)}, label="ill")
+    ...     pp.learn(people, "threshold", epsilon=1).outcome
+    'released'
     """
     no_format(CsvFormat(separator, header, names))
-    told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
-    told |= {"on_invalid_label": on_invalid_label}
-    return StreamedUsers.scan(
-        path,
-        declared_with(schema, user=user, features=features, classes=classes, **told),
-        chunk_rows=chunk_rows,
-        spill=spill,
-        progress=progress,
-    )
+    return StreamedUsers.scan(path, table_spec(spec, fields), chunk_rows=chunk_rows, spill=spill, progress=progress)
 
 
+@shows_fields
 def from_spark(
     frame: Any,
+    spec: TableSpec | None = None,
     *,
-    user: str | None = BY_SCHEMA,
-    features: Features | None = None,
-    label: str | None = None,
-    on_invalid: OnInvalid | str | None = None,
-    on_invalid_label: OnInvalidLabel | str | None = None,
-    label_map: Mapping[Any, int] | None = None,
-    positive: Any = None,
-    classes: Sequence[Any] | None = None,
-    schema: Schema | str | os.PathLike[str] | None = None,
     partitions: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    **fields: Unpack[TableFields],
 ) -> SparkUsers:
     """Users of a Spark DataFrame; rows stay on the cluster, the driver receives sums over users.
 
@@ -133,27 +107,8 @@ def from_spark(
     ----------
     frame : Spark DataFrame
         Private.  One that is costly to compute is computed once per fold: ``cache`` it.
-    user : str or None
-        The column of person ids; None makes every record its own user.
-    features : mapping of names to domains, or names
-        The columns that rules may read; a domain is public and never read off the data.
-    label : str, optional
-        The column to predict.
-    on_invalid : {"raise", "drop", "clamp"}, optional
-        What happens to a value outside its domain: the table is refused, the record is left out, or a number is moved
-        to the nearest end; the last two move a number between the domain's points to the point below.  Missing values:
-        refused under "raise", their records left out under "drop" and "clamp", kept as a category of their own where
-        the domain is ``Missing(domain, "own")``.
-    on_invalid_label : {"raise", "drop"}, optional
-        What happens to a record whose label is missing or none of the named ones.
-    label_map : mapping, optional
-        What each label value means: ``{"dead": 1, "alive": 0}``.
-    positive : value, optional
-        The label that is predicted; every other value means the opposite.
-    classes : sequence, optional
-        The labels where there are more than two.
-    schema : Schema or path, optional
-        Says whatever is not said here.
+    spec, user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, schema
+        The declaration, as in ``UserData.from_frame``.
     partitions : int, optional
         The number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for large tables).
     chunk_rows : int
@@ -164,43 +119,49 @@ def from_spark(
     SparkUsers
         What every learner built on folds takes in place of ``UserData``.  Every worker needs this package.
 
+    Raises
+    ------
+    SchemaError, EngineError
+        Columns or values that the declaration does not allow, or a cluster that fails.
+
     Notes
     -----
     Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task
     that is run again, or twice, counts once.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> people = pp.from_spark(frame, user="who", features={"age": pp.Integers(0, 99)}, label="ill")  # doctest: +SKIP
+    >>> pp.learn(people, "threshold", epsilon=1)  # doctest: +SKIP
     """
     from privpac.data.engines.spark import SparkUsers
 
-    told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
-    told |= {"on_invalid_label": on_invalid_label}
-    return SparkUsers.of(
-        frame,
-        declared_with(schema, user=user, features=features, classes=classes, **told),
-        partitions=partitions,
-        chunk_rows=chunk_rows,
-    )
+    return SparkUsers.of(frame, table_spec(spec, fields), partitions=partitions, chunk_rows=chunk_rows)
 
 
 def choose_engine(path: str | os.PathLike[str], engine: str = "auto") -> str:
     """The engine named; ``"auto"`` streams folders and large Parquet, and reads the rest into memory."""
-    if engine not in ENGINES:
-        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    if engine not in _ENGINES:
+        raise ParameterError(f"engine must be one of {', '.join(_ENGINES)}, got {engine!r}")
     if engine == "auto":
         return "stream" if os.path.isdir(path) or _large(path) else "memory"
     return engine
 
 
-def read_users(path: str | os.PathLike[str], *, engine: str = "auto", **declaration: Any) -> Users:
+def users_of_files(
+    path: str | os.PathLike[str], spec: TableSpec, *, engine: str = "auto", written: CsvFormat = AS_USUAL
+) -> Users:
     """Users of files by an engine of :data:`ENGINES`."""
     engine = choose_engine(path, engine)
+    if engine == "memory":
+        return UserData.of_files(path, spec, written)
+    no_format(written)
     if engine == "stream":
-        return scan(path, **declaration)
-    if engine == "spark":
-        from privpac.data.engines.spark import read_parquet
+        return StreamedUsers.scan(path, spec)
+    from privpac.data.engines.spark import read_parquet
 
-        no_format(CsvFormat(*(declaration.pop(name, None) for name in ("separator", "header", "names"))))
-        return from_spark(read_parquet(path), **declaration)
-    return UserData.read(path, **declaration)
+    return from_spark(read_parquet(path), spec)
 
 
 def _large(path: str | os.PathLike[str]) -> bool:

@@ -10,18 +10,16 @@ import polars as pl
 from privpac.api.learn import release_rule
 from privpac.data import UserData
 from privpac.errors import ParameterError
-from privpac.evaluation.predictors import values_of
+from privpac.evaluation.evaluator import column_values
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.methods.base import Learner
-from privpac.methods.user_level import WAYS, ItemAlgorithm
+from privpac.methods.user_level import STRATEGIES, ItemAlgorithm
 from privpac.papers.few_examples_per_user.deletion import DeletionStability
 from privpac.result import Released
 
 if TYPE_CHECKING:
     from privpac.ledger import BudgetLedger
-
-__all__ = ["at_user_level", "user_level_learner"]
 
 
 def at_user_level(
@@ -31,7 +29,7 @@ def at_user_level(
     epsilon: Rational,
     delta: Rational = 0,
     item: Guarantee | None = None,
-    way: str = "auto",
+    strategy: str = "auto",
     max_records: int | None = None,
     ledger: BudgetLedger | None = None,
     **options: Any,
@@ -48,7 +46,7 @@ def at_user_level(
         What is to be promised per person (public).
     item : Guarantee
         What the algorithm promises about one record, with ``unit="item"``: **your word**, which nothing here can check.
-    way : {"auto", "sampling", "group", "deletion"}
+    strategy : {"auto", "sampling", "group", "deletion"}
         ``"sampling"``: one record of everybody, or of a secret sample of the people if the algorithm promises less than
         asked.  ``"group"``: as many records of everybody as the budget allows.  ``"auto"``: whichever lets the
         algorithm see more.  ``"deletion"``: no promise needed, but the algorithm must return a law (a mapping from
@@ -63,8 +61,13 @@ def at_user_level(
     Returns
     -------
     Released
-        ``hypothesis`` is what the algorithm returned; ``parameters`` say which way was taken and why.  If the algorithm
+        ``value`` is what the algorithm returned; ``parameters`` say which strategy was taken and why.  If the algorithm
         raised, nothing is released (``outcome="none"``).
+
+    Raises
+    ------
+    ParameterError, SchemaError, InfeasibleError
+        Before anything is spent.
 
     Examples
     --------
@@ -76,11 +79,11 @@ def at_user_level(
     >>> visits = pp.UserData.from_users([[1, 2, 3], [4]] * 50, features={"x": pp.Integers(0, 9)}, labelled=False)
     >>> promised = pp.Guarantee("1/4", unit="item", neighbours="add-remove")
     >>> count = pp.at_user_level(noisy_count, visits, item=promised, epsilon=1)
-    >>> count.parameters["way"]
+    >>> count.parameters["strategy"]
     'group: up to 4 records of everybody, (1, 0)-DP per user, add-remove'
     """
     learner = user_level_learner(
-        algorithm, epsilon=epsilon, delta=delta, item=item, way=way, max_records=max_records, **options
+        algorithm, epsilon=epsilon, delta=delta, item=item, strategy=strategy, max_records=max_records, **options
     )
     if isinstance(data, UserData):  # what is not is refused by the learner
         data.check_typed(data.features)
@@ -93,15 +96,15 @@ def user_level_learner(
     epsilon: Rational,
     delta: Rational = 0,
     item: Guarantee | None = None,
-    way: str = "auto",
+    strategy: str = "auto",
     max_records: int | None = None,
     **options: Any,
 ) -> Learner:
-    """The learner that :func:`at_user_level` runs; its ``guarantee`` and ``way`` are known before any data."""
-    if way == "deletion":
+    """The learner that :func:`at_user_level` runs; its ``guarantee`` and ``strategy`` are known before any data."""
+    if strategy == "deletion":
         if item is not None or max_records is not None:
             raise ParameterError(
-                "way 'deletion' needs no promise about records and no cap; leave item and max_records out"
+                "strategy 'deletion' needs no promise about records and no cap; leave item and max_records out"
             )
 
         def law_of(users: UserData) -> Any:
@@ -111,16 +114,20 @@ def user_level_learner(
     if item is None:
         raise ParameterError(
             "item is missing: what the algorithm promises about one record, such as Guarantee(1, unit='item', "
-            "neighbours='add-remove'); without any promise only way='deletion' remains, for a handful of people"
+            "neighbours='add-remove'); without any promise only strategy='deletion' remains, for a handful of people"
         )
     if options:
-        raise ParameterError(f"unknown option {sorted(options)[0]!r}; ways are {', '.join((*WAYS, 'deletion'))}")
-    return ItemAlgorithm(algorithm, item, epsilon, delta, way_named=way, max_records=max_records, table=_table)
+        raise ParameterError(
+            f"unknown option {sorted(options)[0]!r}; strategies are {', '.join((*STRATEGIES, 'deletion'))}"
+        )
+    return ItemAlgorithm(
+        algorithm, item, epsilon, delta, strategy_named=strategy, max_records=max_records, table=_table
+    )
 
 
 def _table(users: UserData) -> pl.DataFrame:
     """Records as the user wrote them, without ids."""
-    columns = {name: values_of(users, name) for name in users.features}
+    columns = {name: column_values(users, name) for name in users.features}
     if users.labels is not None:
         columns[users.label_name or "label"] = pl.Series(users.labels)
     return pl.DataFrame(columns)

@@ -10,7 +10,7 @@ from .refutation import Failure as Failure
 from .refutation import Refutation as Refutation
 from .refutation import refute as refute
 from .report import Audit as Audit
-from .report import Outcome as Outcome
+from .report import AuditOutcome as AuditOutcome
 from .rule_laws import rule_claims as rule_claims
 from .statistical import StatisticalAudit as StatisticalAudit
 from .statistical import audit_statistical as audit_statistical

@@ -30,8 +30,6 @@ from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.law import Law
 from privpac.law.divergence import within
 
-__all__ = ["ExactAudit", "Universe", "audit_exact", "datasets", "neighbouring", "user_universe"]
-
 Dataset = tuple[Hashable, ...]
 """Users, in order; a user is any hashable value."""
 

@@ -3,9 +3,9 @@
 *Histograms.*  Masses between two halves and all cells alike; where people may differ, some hold one record or records
 of one kind only, and the others draw as many as declared from the law.  Counts and noise are drawn many times at once.
 
-*Open vocabularies.*  One heavy value, and others alike: few and heavy (luck, noise of the number of people), or so many
-that each weighs just above ``alpha`` and may stay below the threshold.  Some people hold one value only, the others as
-many records as may count; sums, noises and the threshold are the learner's, drawn many times at once.
+*Open vocabularies.*  One heavy value, and others alike: few and heavy (optimism, noise of the number of people), or so
+many that each weighs just above ``alpha`` and may stay below the threshold.  Some people hold one value only, the
+others as many records as may count; sums, noises and the threshold are the learner's, drawn many times at once.
 
 *Coarse-to-fine means.*  The mean anywhere within the radius, a share of users with four times the declared records; the
 first step's exact law, the noise of the second drawn.
@@ -21,48 +21,35 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privpac.auditing.refutation import Claim, Failure, Point
+from privpac.arrays import Floats64
+from privpac.auditing.refutation import Claim, Failure, SearchPoint
 from privpac.auditing.rule_laws import mean_failure
 from privpac.data import Integers
-from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
-from privpac.guarantee import Neighbours
-from privpac.parameters import COUNT_LEVELS
-from privpac.planning.families import (
+from privpac.distributions.family_plan import (
     CountedTarget,
+    FamilyTarget,
     GaussianTarget,
     Ready,
     SelectionTarget,
     VocabularyTarget,
-    counted_ready,
     noise_of_sums,
-    normal_ready,
     normal_run,
     selected_ready,
 )
-from privpac.planning.simulation import fixed_draws
-from privpac.planning.target import PlannedMethod
+from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
+from privpac.guarantee import Neighbours
+from privpac.methods.record import PlannedMethod
+from privpac.methods.simulation import fixed_draws
+from privpac.parameters import COUNT_LEVELS
 from privpac.sample_size import Certificate
 
-__all__ = [
-    "candidates_claim",
-    "histogram_claim",
-    "masses_claim",
-    "mean_claim",
-    "normal_claim",
-    "products_claim",
-    "vocabulary_claim",
-]
-
-Floats = NDArray[np.float64]
 RUNS, SETS, MOST_CELLS, MOST_RECORDS, MOST_MEMBERS = 20_000, 25, 256, 1 << 17, 1 << 14
 
 
-def _masses(size: int, halves: float) -> Floats:
+def two_heavy_masses(size: int, halves: float) -> Floats64:
     """Between all values alike and half of the mass on each of the first two."""
     two = np.zeros(size)
     two[: min(2, size)] = 1 / min(2, size)
@@ -83,11 +70,11 @@ def histogram_claim(
     m, weight = records_per_user, COUNT_LEVELS if averaged else records_per_user
     rate = float(target.epsilon) / (len(sizes) * (1 if target.neighbours is Neighbours.ADD_REMOVE else 2) * weight)
 
-    def failure(point: Point, n: int) -> Failure:
+    def failure(point: SearchPoint, n: int) -> Failure:
         rng, truth, learned = fixed_draws(n), np.ones((1, 1)), np.ones((RUNS, 1))
         alone = round(point[1] * n) if averaged else 0  # people who hold records of one kind only
         for size in sizes:
-            masses = _masses(size, point[0])
+            masses = two_heavy_masses(size, point[0])
             sums = rng.multinomial(alone, masses, size=RUNS) * weight + rng.multinomial(
                 (n - alone) * m, masses, size=RUNS
             ) * (weight // m)
@@ -98,7 +85,7 @@ def histogram_claim(
             learned = (learned[:, :, None] * column[:, None, :]).reshape(RUNS, -1)
         return Failure.counted(int((np.abs(learned - truth).sum(axis=1) / 2 > alpha).sum()), RUNS)
 
-    def about(point: Point) -> str:
+    def about(point: SearchPoint) -> str:
         people = f", {point[1]:.3g} of the people with records of one kind only" if averaged else ""
         return f"{point[0]:.3g} of the mass on two values, the rest evenly{people}"
 
@@ -115,12 +102,12 @@ def vocabulary_claim(
     assert found.n_users is not None
     alpha = float(target.alpha)
 
-    def failure(point: Point, n: int) -> Failure:
+    def failure(point: SearchPoint, n: int) -> Failure:
         masses = vocabulary_masses(point)
         shares = vocabulary_shares(target, found, masses, round(point[2] * n), n, records_per_user)
         return Failure.counted(int((np.abs(shares - masses).max(axis=1) > alpha).sum()), RUNS)
 
-    def about(point: Point) -> str:
+    def about(point: SearchPoint) -> str:
         others = len(vocabulary_masses(point)) - 1
         return (
             f"{point[0]:.3g} of the mass on one value, the rest evenly on {others}, {point[2]:.3g} of the people with "
@@ -132,15 +119,15 @@ def vocabulary_claim(
     return Claim(method.name, found.n_users, float(target.beta), starts, failure, about)
 
 
-def vocabulary_masses(point: Point) -> Floats:
+def vocabulary_masses(point: SearchPoint) -> Floats64:
     """One value, and 1 to 256 others alike."""
     others = round(MOST_CELLS ** point[1])
     return np.array([point[0], *[(1 - point[0]) / others] * others])
 
 
 def vocabulary_shares(
-    target: VocabularyTarget, found: Certificate, masses: Floats, alone: int, n: int, records_per_user: int
-) -> Floats:
+    target: VocabularyTarget, found: Certificate, masses: Floats64, alone: int, n: int, records_per_user: int
+) -> Floats64:
     """What is said of every value in each of many runs: ``alone`` people hold one value, the others draw records.
 
     Their number is a power of two, so that it divides the steps of a person, and at most the values that count.
@@ -148,11 +135,11 @@ def vocabulary_shares(
     learner, rng = target.learner("stable", found), fixed_draws(n)
     each = 1 << (min(records_per_user, target.max_values).bit_length() - 1)
     counted = rng.multinomial(alone, masses, RUNS) * each + rng.multinomial((n - alone) * each, masses, RUNS)
-    weights = counted * (learner.levels // each)
+    weights = counted * (learner.contribution.levels // each)
     noisy = weights + noise_of_sums(rng, float(learner.stable.eta), weights.shape)
     people = np.maximum(1, n + noise_of_sums(rng, float(learner.counting), (RUNS, 1)))
     shown = (weights > 0) & (noisy >= learner.stable.threshold)
-    return np.where(shown, np.minimum(1.0, noisy / (people * float(learner.levels))), 0.0)
+    return np.where(shown, np.minimum(1.0, noisy / (people * float(learner.contribution.levels))), 0.0)
 
 
 # Means
@@ -165,11 +152,11 @@ def mean_claim(target: GaussianTarget, method: PlannedMethod, found: Certificate
         return f"{4 * found.n_users:,} users (4 times the certified ones) are too many to draw {SETS} times"
     alpha, told = float(target.alpha), int(found["records_per_user"])
 
-    def failure(point: Point, n: int) -> Failure:
+    def failure(point: SearchPoint, n: int) -> Failure:
         run = normal_run(target, told, n, target.epsilon, *point)
         return mean_failure(np.array([float(likely[away > alpha].sum()) for away, likely in map(run, range(2 * SETS))]))
 
-    def about(point: Point) -> str:
+    def about(point: SearchPoint) -> str:
         return f"the mean at {point[0]:.3g} of the radius, {point[1]:.3g} of the users with four times the records"
 
     return Claim(method.name, found.n_users, float(target.beta), ((0.5, 0.0), (1.0, 0.0), (0.01, 0.5)), failure, about)
@@ -178,10 +165,12 @@ def mean_claim(target: GaussianTarget, method: PlannedMethod, found: Certificate
 # Selection
 
 
-def _selected(ready: Callable[[Point], Ready], target: Any, m: int) -> Callable[[Point, int], Failure]:
+def _selected(
+    ready: Callable[[SearchPoint], Ready], target: FamilyTarget, m: int
+) -> Callable[[SearchPoint, int], Failure]:
     ready = lru_cache(maxsize=64)(ready)
 
-    def failure(point: Point, n: int) -> Failure:
+    def failure(point: SearchPoint, n: int) -> Failure:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
             made, rng = ready(point), fixed_draws(n)
@@ -191,14 +180,14 @@ def _selected(ready: Callable[[Point], Ready], target: Any, m: int) -> Callable[
     return failure
 
 
-def _claim(
-    target: Any,
+def selected_claim(
+    target: FamilyTarget,
     method: PlannedMethod,
     found: Certificate,
     m: int,
-    ready: Callable[[Point], Ready],
-    starts: tuple[Point, ...],
-    about: Callable[[Point], str],
+    ready: Callable[[SearchPoint], Ready],
+    starts: tuple[SearchPoint, ...],
+    about: Callable[[SearchPoint], str],
 ) -> Claim | str:
     n = found.n_users
     assert n is not None
@@ -212,40 +201,6 @@ def _claim(
     return Claim(method.name, n, float(target.beta), starts, _selected(ready, target, m), about)
 
 
-def masses_claim(
-    target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int
-) -> Claim | str:
-    """The learner's own cover of mass functions, laws between its members."""
-
-    def ready(point: Point) -> Ready:
-        masses = [_masses(size, point[0]) for size in target.sizes]
-        return counted_ready(target, records_per_user, target.epsilon, masses)
-
-    starts: tuple[Point, ...] = ((0.0,), (1.0,), (0.37,))
-    about = "{:.3g} of the mass on two values, the rest evenly"
-    return _claim(target, method, found, records_per_user, ready, starts, lambda point: about.format(point[0]))
-
-
-def products_claim(target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> str:
-    """Why a cover of products is not tried."""
-    return "members of a cover of products are compared pair by pair on every record: seconds for one data set"
-
-
-def normal_claim(
-    target: GaussianTarget, method: PlannedMethod, found: Certificate, records_per_user: int
-) -> Claim | str:
-    """The learner's own cover of normal laws, laws between its members."""
-    return _claim(
-        target,
-        method,
-        found,
-        records_per_user,
-        lambda point: normal_ready(target, records_per_user, target.epsilon, point[0]),
-        ((0.5,), (1.0,), (0.013,)),
-        lambda point: f"the mean at {point[0]:.3g} of the radius",
-    )
-
-
 def candidates_claim(
     target: SelectionTarget, method: PlannedMethod, found: Certificate, records_per_user: int
 ) -> Claim | str:
@@ -253,7 +208,7 @@ def candidates_claim(
     assert found.n_users is not None
     m, alpha = records_per_user, target.alpha
     if target.candidates is not None:
-        return _claim(
+        return selected_claim(
             target,
             method,
             found,
@@ -267,7 +222,7 @@ def candidates_claim(
     size = 1 << target.k.bit_length()
     values = np.arange(size)
 
-    def ready(point: Point) -> Ready:
+    def ready(point: SearchPoint) -> Ready:
         # Weights 1 + t w(x) along different Walsh signs differ by 2 t on half of the values: t/2 in total variation.
         tilt = min(1.0, 2 * float(alpha) * (1.0001 + point[0]))
         signs = [1 - 2 * (np.bitwise_count(values & i).astype(np.int64) & 1) for i in range(1, target.k + 1)]
@@ -275,7 +230,7 @@ def candidates_claim(
         given = replace(target, candidates=weights, domains=(("x", Integers(0, size - 1)),))
         return selected_ready(given, m, target.epsilon)
 
-    return _claim(
+    return selected_claim(
         target,
         method,
         found,

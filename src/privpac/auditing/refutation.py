@@ -24,34 +24,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta as beta_law
 
+from privpac.arrays import Floats64, Ints
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.rules.base import ConceptClass
 from privpac.special import gammaln, xlogy
-
-__all__ = [
-    "Attack",
-    "Claim",
-    "Failure",
-    "FewValueLaw",
-    "MULTIPLES",
-    "OVER",
-    "Point",
-    "Refutation",
-    "STARTS",
-    "law_at",
-    "refute",
-    "shape_of",
-    "user_types",
-]
-
 
 MULTIPLES: tuple[Rational, ...] = (1, "1.02", "1.1", "1.5", 4)
 """Numbers of users that are tried, as multiples of the certified one."""
@@ -62,7 +44,7 @@ SAFE = 5
 UNSURE = 1e-6
 """How often counted runs may seem to refute what is true: 1e-3 over all laws and numbers of users of a climb."""
 
-Point = tuple[float, ...]
+SearchPoint = tuple[float, ...]
 """A law that the assumption allows, as coordinates between 0 and 1."""
 
 
@@ -104,9 +86,9 @@ class Claim:
     name: str
     n_users: int
     beta: float
-    starts: tuple[Point, ...]
-    failure: Callable[[Point, int], Failure]
-    about: Callable[[Point], str] = repr
+    starts: tuple[SearchPoint, ...]
+    failure: Callable[[SearchPoint, int], Failure]
+    about: Callable[[SearchPoint], str] = repr
 
     def __post_init__(self) -> None:
         positive_int(self.n_users, "n_users")
@@ -121,7 +103,7 @@ class Attack:
     n_users: int
     failure: Failure
     law: str
-    point: Point
+    point: SearchPoint
 
 
 @dataclass(frozen=True)
@@ -140,7 +122,7 @@ class Refutation:
     def refuted(self) -> bool:
         return self.worst.failure.surely > self.claim.beta
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         found = [
             {"n_users": a.n_users, "failure": a.failure.probability, "standard_error": a.failure.error, "law": a.law}
             for a in self.attacks
@@ -169,7 +151,7 @@ def refute(claim: Claim, *, multiples: Iterable[Rational] = MULTIPLES, steps: in
     numbers = sorted({math.ceil(claim.n_users * rational(multiple, "multiples", minimum=1)) for multiple in multiples})
     if not numbers:
         raise ParameterError("multiples needs at least one number")
-    best: Point | None = None
+    best: SearchPoint | None = None
     attacks = []
     for n in numbers:
         starts = claim.starts if best is None or best in claim.starts else (*claim.starts, best)
@@ -178,7 +160,7 @@ def refute(claim: Claim, *, multiples: Iterable[Rational] = MULTIPLES, steps: in
     return Refutation(claim, tuple(attacks))
 
 
-def _climb(claim: Claim, n: int, starts: Iterable[Point], steps: int) -> tuple[Point, Failure]:
+def _climb(claim: Claim, n: int, starts: Iterable[SearchPoint], steps: int) -> tuple[SearchPoint, Failure]:
     """From the worst start, one coordinate after the other, in steps that shrink when none helps."""
     tried = {point: claim.failure(point, n) for point in starts}
     point = max(tried, key=lambda p: tried[p].surely)
@@ -204,7 +186,7 @@ def _climb(claim: Claim, n: int, starts: Iterable[Point], steps: int) -> tuple[P
 #
 # A few values of x carry all the mass: one *critical* value, just heavy enough that the many rules which are wrong
 # there are too bad by a hair; a *far* value with nearly all the rest; and perhaps two *light* values, which only make
-# luck. Labels are wrong as often as the assumption allows, or less.  So a class falls into few groups of rules that
+# optimism. Labels are wrong as often as the assumption allows, or less.  So a class falls into few groups of rules that
 # predict alike, and a user is a row of counts:
 #
 # ==========  ==========================================================================================================
@@ -213,9 +195,6 @@ def _climb(claim: Claim, n: int, starts: Iterable[Point], steps: int) -> tuple[P
 # ``stumps``  cut-offs of several columns in both directions, all columns in one order: as ``cuts``, more often
 # ==========  ==========================================================================================================
 
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 OVER = 1 + 1e-6
 """How much worse than alpha a critical rule is."""
@@ -258,7 +237,7 @@ class FewValueLaw:
         above = np.array([[int(j >= g) for j in range(k)] for g in range(k + 1)])
         return np.concatenate([above, 1 - above[1:k]]) if self.shape == "stumps" else above
 
-    def copies(self, size: int) -> Floats:
+    def copies(self, size: int) -> Floats64:
         """Rules in each group of a class of this size: the values are 0, 1, ... and the last of all, where most cuts
         lie before that one.
 
@@ -283,7 +262,7 @@ class FewValueLaw:
         return [*range(self.values - 1), self.values - 1 if self.shape == "points" else size - 1]
 
     @cached_property
-    def errors(self) -> Floats:
+    def errors(self) -> Floats64:
         mass, ones = np.array(self.mass), np.array(self.ones)
         return np.asarray(np.where(self.says == 1, 1 - ones, ones) @ mass)
 
@@ -293,7 +272,7 @@ class FewValueLaw:
         return np.asarray(counts[:, :k] @ self.says.T + counts[:, k:] @ (1 - self.says).T)
 
     @property
-    def cells(self) -> Floats:
+    def cells(self) -> Floats64:
         """Probabilities of (value, 0) for all values, then of (value, 1)."""
         mass, ones = np.array(self.mass), np.array(self.ones)
         return np.concatenate([mass * (1 - ones), mass * ones])
@@ -302,7 +281,9 @@ class FewValueLaw:
         return ", ".join(f"{mass:.4g} of x with ones {ones:.3g}" for mass, ones in zip(self.mass, self.ones))
 
 
-def law_at(point: Point, alpha: float, noise: float, shape: str = "cuts", columns: tuple[int, ...] = ()) -> FewValueLaw:
+def law_at(
+    point: SearchPoint, alpha: float, noise: float, shape: str = "cuts", columns: tuple[int, ...] = ()
+) -> FewValueLaw:
     """The law of a point: noise at the critical, the far and the light values, mass of the two light ones, and of the
     critical one."""
     critical, far, light, left, right, heavier = point
@@ -324,7 +305,7 @@ def law_at(point: Point, alpha: float, noise: float, shape: str = "cuts", column
     return FewValueLaw(tuple(weight for weight, _ in kept), tuple(ones for _, ones in kept), shape, columns)
 
 
-STARTS: tuple[Point, ...] = (
+STARTS: tuple[SearchPoint, ...] = (
     *((critical, far, 0.0, 0.0, 0.0, 0.0) for critical in (0.0, 0.5, 1.0) for far in (0.0, 1.0)),
     (0.5, 0.5, 1.0, 1.0, 0.0, 0.0),
     (1.0, 1.0, 1.0, 0.5, 0.0, 0.0),
@@ -332,7 +313,7 @@ STARTS: tuple[Point, ...] = (
 """Two values with noise at either, and a third one beside the best cut."""
 
 
-def user_types(law: FewValueLaw, m: int) -> tuple[Ints, Floats] | None:
+def user_types(law: FewValueLaw, m: int) -> tuple[Ints, Floats64] | None:
     """All users of ``m`` records as counts of cells, with their probabilities; ``None`` if they are too many."""
     cells = law.cells
     used = np.flatnonzero(cells > 0)

@@ -16,8 +16,6 @@ from privpac.auditing.sampler import SamplerCheck
 from privpac.auditing.statistical import CONSISTENT, VIOLATES, StatisticalAudit
 from privpac.guarantee import Neighbours
 
-__all__ = ["Audit", "Outcome"]
-
 MISDRAWN = "draws differ from the law"
 _LONGEST = 400
 # The exact audit rounds the least epsilon up, by one part in a million at most; a lower bound is that much smaller.
@@ -25,7 +23,7 @@ _ROUNDED = 1 - Fraction(1, 1 << 19)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """One outcome, or a few alike, with its probability on each dataset of the worst pair (measured shares if
     statistical)."""
 
@@ -48,7 +46,7 @@ class Audit:
     result: ExactAudit | StatisticalAudit
     claimed: bool
     universe: str
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[AuditOutcome, ...] = ()
     sampler: SamplerCheck | None = None
 
     @property
@@ -207,9 +205,9 @@ class Audit:
 
     # For programs
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; rationals as text, datasets as lists."""
-        out: dict[str, Any] = {
+        out: dict[str, object] = {
             "audited": self.subject,
             "method": self.method,
             "verdict": self.verdict,
@@ -220,7 +218,7 @@ class Audit:
             "confidence": str(self.confidence),
             "pairs": self.pairs,
             "universe": self.universe,
-            "worst": [plain(data) for data in self.worst],
+            "worst": [_plain(data) for data in self.worst],
             "outcomes": [[outcome.label, outcome.first, outcome.second] for outcome in self.outcomes],
             "sampler": None if self.sampler is None else self.sampler.to_dict(),
         }
@@ -236,14 +234,14 @@ class Audit:
         return out
 
 
-def plain(data: Any) -> Any:
+def _plain(data: object) -> object:
     """A dataset as JSON has it; what JSON cannot hold as text."""
     if isinstance(data, (list, tuple)):
-        return [plain(part) for part in data]
+        return [_plain(part) for part in data]
     return data if data is None or isinstance(data, (bool, int, float, str)) else repr(data)[:_LONGEST]
 
 
-def shown_data(data: Any) -> str:
+def shown_data(data: object) -> str:
     """A dataset in one line, not too long a one."""
     text = "no users" if isinstance(data, tuple) and not data else repr(data)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -28,58 +28,44 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from privpac.auditing.refutation import OVER, STARTS, Claim, Failure, FewValueLaw, Point, law_at, shape_of, user_types
+from privpac.arrays import Array, Floats64, Ints
+from privpac.auditing.refutation import (
+    OVER,
+    STARTS,
+    Claim,
+    Failure,
+    FewValueLaw,
+    SearchPoint,
+    law_at,
+    shape_of,
+    user_types,
+)
 from privpac.data import UserData
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.guarantee import Neighbours
 from privpac.mechanisms.choosing import choosing_law
 from privpac.methods.base import Selection
+from privpac.methods.goal import RuleGoal
 from privpac.methods.hierarchy.tree_learner import NodeChoice, TreeLearner
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hierarchy.tree_plan import TreeTarget
+from privpac.methods.hybrid import HybridSelection
+from privpac.methods.prediction.relabel import BoundSplit
+from privpac.methods.prediction.service_plan import ServiceTarget, plan_service
 from privpac.methods.prediction.session import vote_law
 from privpac.methods.prediction.voters import VotePredictor
 from privpac.methods.realizable import RealizableSelection
+from privpac.methods.record import PlannedMethod, resolve
+from privpac.methods.registry import METHODS
 from privpac.methods.regret import RegretSelection
-from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
-from privpac.papers.pure_agnostic.counting import UserAgnosticLearner
-from privpac.papers.pure_agnostic.search import ThresholdSearch
-from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
-from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction
-from privpac.planning.hierarchies import TreeTarget
-from privpac.planning.rule_goals import RuleGoal
+from privpac.methods.simulation import ModelRng, fixed_draws
+from privpac.parameters import own_clip
 from privpac.planning.rules import RuleTarget
-from privpac.planning.services import plan_service
-from privpac.planning.simulation import ModelRng, fixed_draws
-from privpac.planning.target import PlannedMethod
+from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import MAX_LEVELS
 from privpac.rules.hierarchies.nodes import TreeNodes
-from privpac.rules.profile import own_luck
-from privpac.rules.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, own_clip
+from privpac.rules.profile import ClipRule, Mean, Regret, Statistic, own_optimism
 from privpac.sample_size import Certificate
-
-__all__ = [
-    "LEARNERS",
-    "STARTS",
-    "Trial",
-    "VOTES",
-    "Votes",
-    "estimating_claim",
-    "mean_failure",
-    "reduction_claim",
-    "rule_claim",
-    "rule_claims",
-    "search_claim",
-    "selection_claim",
-    "service_claim",
-    "surrogate_claim",
-    "tree_claim",
-    "users_of",
-]
-
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _LENGTH, _DRAWN = 1 << 22, 1 << 19
 
@@ -97,22 +83,22 @@ class Votes:
     """
 
     cast: Callable[[Ints, int], Ints]
-    law: Callable[[Ints, Floats], Floats]
+    law: Callable[[Ints, Floats64], Floats64]
     rate: float | None = None
 
 
-def _softmax(logs: Floats) -> Floats:
+def softmax(logs: Floats64) -> Floats64:
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def _selection(statistic: Statistic, rate: float) -> Votes:
+def selection_votes(statistic: Statistic, rate: float) -> Votes:
     def cast(mistakes: Ints, m: int) -> Ints:
         base = mistakes.min(axis=1, keepdims=True) if statistic.uses_minimum else 0
         cap = statistic.cap_of(m)
         return np.asarray(statistic.bound * np.clip(mistakes - base - statistic.offset_of(m), 0, cap) // cap)
 
-    return Votes(cast, lambda totals, copies: _softmax(np.log(copies) - rate * totals), rate)
+    return Votes(cast, lambda totals, copies: softmax(np.log(copies) - rate * totals), rate)
 
 
 def _regret(learner: RegretSelection, bits: int, n: int) -> Votes:
@@ -120,21 +106,15 @@ def _regret(learner: RegretSelection, bits: int, n: int) -> Votes:
         statistic: Statistic = Mean(learner.levels)
     else:
         statistic = Regret(learner.tau or ClipRule(learner.theta, n, bits), learner.levels)
-    return _selection(statistic, float(learner.rate(learner.epsilon_selection, learner.levels)))
+    return selection_votes(statistic, float(learner.rate(learner.epsilon_selection, learner.levels)))
 
 
 def _realizable(learner: RealizableSelection, bits: int, n: int) -> Votes:
-    return _selection(learner.statistic, float(learner.rate(learner.epsilon, 1)))
+    return selection_votes(learner.statistic, float(learner.rate(learner.epsilon, 1)))
 
 
-def _agnostic(learner: UserAgnosticLearner, bits: int, n: int) -> Votes:
-    if learner.estimates:
-        raise TooLargeError("an estimate depends on all users at once")
-    return _selection(Exceeds(learner.tolerance_given(None)), float(learner.rate(learner.epsilon, 1)))
-
-
-def _voices(learner: TwoVoices, bits: int, n: int) -> Votes:
-    levels, (most, always) = learner.levels, learner.handicap(bits)
+def _hybrid(learner: HybridSelection, bits: int, n: int) -> Votes:
+    levels, (most, always) = learner.levels, learner.penalty(bits)
     rate = float(learner.rate(learner.epsilon, levels))
 
     def cast(mistakes: Ints, m: int) -> Ints:
@@ -142,33 +122,15 @@ def _voices(learner: TwoVoices, bits: int, n: int) -> Votes:
         regret = mistakes - own[:, None]
         clip = levels * np.minimum(regret, own_clip(m)) // own_clip(m)
         mean = levels * regret // m
-        luck = np.minimum(np.array([own_luck(m, int(b), levels) for b in own]), levels - mean.max(axis=1))
-        return np.concatenate([clip, mean, luck[:, None]], axis=1)
+        optimism = np.minimum(np.array([own_optimism(m, int(b), levels) for b in own]), levels - mean.max(axis=1))
+        return np.concatenate([clip, mean, optimism[:, None]], axis=1)
 
-    def law(totals: Ints, copies: Floats) -> Floats:
+    def law(totals: Ints, copies: Floats64) -> Floats64:
         groups = len(copies)
-        clip, mean, luck = totals[..., :groups], totals[..., groups : 2 * groups], totals[..., -1:]
-        both = np.concatenate([clip, mean + np.minimum(luck, most) + always], axis=-1)
-        pairs = _softmax(np.log(np.tile(copies, 2)) - rate * both)
+        clip, mean, optimism = totals[..., :groups], totals[..., groups : 2 * groups], totals[..., -1:]
+        both = np.concatenate([clip, mean + np.minimum(optimism, most) + always], axis=-1)
+        pairs = softmax(np.log(np.tile(copies, 2)) - rate * both)
         return np.asarray(pairs[..., :groups] + pairs[..., groups:])
-
-    return Votes(cast, law)
-
-
-def _pairwise(learner: PairwiseSelection, bits: int, n: int) -> Votes:
-    clip = int(learner.tau)
-    rate = float(learner.epsilon / learner.range_sensitivity(clip))
-
-    def cast(mistakes: Ints, m: int) -> Ints:
-        apart = np.clip(mistakes[:, :, None] - mistakes[:, None, :], -clip, clip)
-        return np.asarray(apart.reshape(len(mistakes), -1))
-
-    def law(totals: Ints, copies: Floats) -> Floats:
-        groups = len(copies)
-        apart = totals.reshape(*totals.shape[:-1], groups, groups).astype(float)
-        # A rule competes with others that predict alike, but not with itself.
-        alone = np.where(np.eye(groups, dtype=bool) & (copies == 1)[:, None], -np.inf, 0.0)
-        return _softmax(np.log(copies) - rate * (apart + alone).max(axis=-1))
 
     return Votes(cast, law)
 
@@ -176,22 +138,9 @@ def _pairwise(learner: PairwiseSelection, bits: int, n: int) -> Votes:
 VOTES: dict[type[Any], Callable[[Any, int, int], Votes]] = {
     RegretSelection: _regret,
     RealizableSelection: _realizable,
-    UserAgnosticLearner: _agnostic,
-    TwoVoices: _voices,
-    PairwiseSelection: _pairwise,
+    HybridSelection: _hybrid,
 }
-"""For each learner: its votes on a class of so many bits, with ``n`` users."""
-
-LEARNERS: dict[str, type[Selection]] = {
-    "realizable": RealizableSelection,
-    "voices": TwoVoices,
-    "regret": RegretSelection,
-    "mean": RegretSelection,
-    "agnostic": UserAgnosticLearner,
-    "pairwise": PairwiseSelection,
-}
-"""The learner of each method of a plan, by its key."""
-
+"""For each learner: its votes on a class of so many bits, with ``n`` users; a claim may bring its own."""
 
 # Failure
 
@@ -204,22 +153,23 @@ class Trial:
     method: PlannedMethod
     parameters: dict[str, Any]
     records: int
+    votes: Callable[[Any, int, int], Votes] | None = None
 
     @property
     def noise(self) -> float:
         """The largest share of wrong labels that the row's assumption allows."""
-        if self.method.key == "realizable":
+        if METHODS[self.method.key].setting == "realizable":
             return 0.0
         return float(self.target.noise or 0) if self.method.bounded_noise else 0.5
 
-    def law(self, point: Point) -> FewValueLaw:
+    def law(self, point: SearchPoint) -> FewValueLaw:
         return law_at(point, float(self.target.alpha), self.noise, *self.shape)
 
     @cached_property
     def shape(self) -> tuple[str, tuple[int, ...]]:
         return shape_of(self.target.concept)
 
-    def about(self, point: Point) -> str:
+    def about(self, point: SearchPoint) -> str:
         return str(self.law(point))
 
     def learner(self, n: int) -> Selection:
@@ -228,11 +178,12 @@ class Trial:
             given["public_n_users"] = n  # the clip follows the number of users
         target = self.target
         common: dict[str, Any] = {"concept": target.concept, "epsilon": target.epsilon, "neighbours": target.neighbours}
-        return LEARNERS[self.method.key](**common | given)
+        learner: Selection = METHODS[self.method.key].load()(**common | given)
+        return learner
 
-    def failure(self, point: Point, n: int) -> Failure:
+    def failure(self, point: SearchPoint, n: int) -> Failure:
         law, learner = self.law(point), self.learner(n)
-        votes = VOTES[type(learner)](learner, self.target.concept.bits, n)
+        votes = (self.votes or VOTES[type(learner)])(learner, self.target.concept.bits, n)
         copies = law.copies(self.target.concept.size)
         bad = law.errors > law.errors.min() + float(self.target.alpha)
         m = min(self.records, learner.max_records or self.records)
@@ -252,7 +203,7 @@ class Trial:
 
 
 def _convolved(
-    cast: Ints, chances: Floats, rate: float, copies: Floats, bad: NDArray[np.bool_], n: int
+    cast: Ints, chances: Floats64, rate: float, copies: Floats64, bad: NDArray[np.bool_], n: int
 ) -> Failure | None:
     """Exactly: the only good group against the worst bad one.  More bad groups only raise the probability of a bad
     one."""
@@ -277,7 +228,9 @@ def _convolved(
     return None if found is None else Failure(max(0.0, found))
 
 
-def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
+def _drawn_types(
+    cast: Ints, chances: Floats64, votes: Votes, copies: Floats64, bad: NDArray[np.bool_], n: int
+) -> Failure:
     """Data sets by the numbers of users of each type; types that vote alike count as one."""
     distinct, place = np.unique(cast, axis=0, return_inverse=True)
     merged = np.bincount(place.reshape(-1), weights=chances)
@@ -286,7 +239,7 @@ def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad:
     return mean_failure(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
 
 
-def _drawn_users(law: FewValueLaw, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
+def _drawn_users(law: FewValueLaw, m: int, votes: Votes, copies: Floats64, bad: NDArray[np.bool_], n: int) -> Failure:
     """Data sets user by user."""
     rng, values = fixed_draws(n), []
     for _ in range(max(16, min(200, _DRAWN // n))):
@@ -295,7 +248,7 @@ def _drawn_users(law: FewValueLaw, m: int, votes: Votes, copies: Floats, bad: ND
     return mean_failure(np.array(values))
 
 
-def mean_failure(values: Floats) -> Failure:
+def mean_failure(values: Floats64) -> Failure:
     # The spread of few values may be 0 by chance: one more failure is allowed for.
     count = len(values)
     return Failure(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(count) + 1 / count**1.5)
@@ -304,10 +257,16 @@ def mean_failure(values: Floats) -> Failure:
 # Claims
 
 
-def rule_claim(target: RuleGoal, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim:
-    """The claim of one row, with the learner that its certificate names."""
+def rule_claim(
+    target: RuleGoal,
+    method: PlannedMethod,
+    found: Certificate,
+    records_per_user: int,
+    votes: Callable[[Any, int, int], Votes] | None = None,
+) -> Claim:
+    """The claim of one row, with the learner that its certificate names; ``votes``: those of the learner."""
     assert found.n_users is not None
-    trial = Trial(replace(target), method, found.parameters, records_per_user)
+    trial = Trial(replace(target), method, found.parameters, records_per_user, votes)
     trial.shape  # noqa: B018  # classes without laws are refused here
     return Claim(method.name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
 
@@ -323,17 +282,18 @@ def rule_claims(target: RuleTarget, records_per_user: int, *, rows: tuple[str, .
     >>> from privpac.planning.rules import rule_target
     >>> from privpac.auditing.refutation import refute
     >>> target = rule_target(Thresholds(Integers(0, 99)), 1, "0.1", "0.05", "add-remove", "0.1")
-    >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "two voices"))]
-    ['realizable selection', 'two voices']
+    >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "hybrid selection"))]
+    ['realizable selection', 'hybrid selection']
     """
     shape_of(target.concept)
     claims = []
     for method in target.methods():
-        if method.key not in LEARNERS or (rows is not None and method.name not in rows):
+        if method.kind != "certified" or (rows is not None and method.name not in rows):
             continue
         found = method.certify(records_per_user)
-        if found.n_users is not None and not found.parameters.get("estimator"):
-            claims.append(rule_claim(target, method, found, records_per_user))
+        made = None if found.n_users is None else resolve(method.hard_laws)(target, method, found, records_per_user)
+        if isinstance(made, Claim) and isinstance(getattr(made.failure, "__self__", None), Trial):
+            claims.append(made)
     return claims
 
 
@@ -355,7 +315,7 @@ def rule_claims(target: RuleTarget, records_per_user: int, *, rows: tuple[str, .
 SETS = 40
 _RANKS = ("epsilon1", "hi", "K", "users_per_part")
 
-TREE_STARTS: tuple[Point, ...] = (
+TREE_STARTS: tuple[SearchPoint, ...] = (
     (0.0, 0.0, 0.0, 0.5),
     (0.0, 0.0, 0.5, 1.0),
     (0.0, 0.5, 0.0, 0.5),
@@ -372,7 +332,7 @@ class _Tree:
     learner: TreeLearner
     records: int
 
-    def shares(self, point: Point) -> tuple[float, float, int, int]:
+    def shares(self, point: SearchPoint) -> tuple[float, float, int, int]:
         """How often a part names the target, and the ancestor; their depths."""
         heavier, middle, more, deep = point
         wanted, height = min(0.95, float(self.target.alpha) * OVER * (1 + heavier)), self.target.tree.height
@@ -388,14 +348,14 @@ class _Tree:
         told = seen(wanted - above)
         return told, seen(wanted) - told, depth, upper
 
-    def about(self, point: Point) -> str:
+    def about(self, point: SearchPoint) -> str:
         told, above, depth, upper = self.shares(point)
         return (
             f"{told:.3g} of the parts name a node of depth {depth}, {above:.3g} its ancestor of depth {upper}, the "
             "others the root"
         )
 
-    def failure(self, point: Point, n: int) -> Failure:
+    def failure(self, point: SearchPoint, n: int) -> Failure:
         told, above, depth, upper = self.shares(point)
         parts = n // self.learner.users_per_part
         alone = above == 0 or float(self.target.alpha) * OVER * (1 + point[0]) * (1 - 0.9 * point[1]) > float(
@@ -504,7 +464,7 @@ def selection_claim(
 DRAWN_SETS, RUNS = 40, 60
 MOST_RULES, MOST_RECORDS = 1 << 12, 1 << 19
 
-CORNERS: tuple[Point, ...] = ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), (0.9, 0.5, 0.0, 0.0, 0.0, 0.0))
+CORNERS: tuple[SearchPoint, ...] = ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), (0.9, 0.5, 0.0, 0.0, 0.0, 0.0))
 """Fewer laws to start from: each costs many data sets."""
 
 
@@ -525,17 +485,17 @@ def _codes(law: FewValueLaw, concept: ConceptClass) -> dict[str, NDArray[np.uint
     return {name: np.array(law.places(size), dtype=np.uint64) for name, size in sizes.items()}
 
 
-def _error(law: FewValueLaw, says: NDArray[Any]) -> NDArray[np.float64]:
+def _error(law: FewValueLaw, says: Array) -> NDArray[np.float64]:
     """Of rules that say so on the values of the law."""
     ones = np.array(law.ones)
     return np.asarray(np.where(says == 1, 1 - ones, ones) @ np.array(law.mass))
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class DrawnTrial:
     """One row: the learner for ``n`` users, and how it is asked."""
 
-    target: Any
+    target: RuleGoal | ServiceTarget
     records: int
     noise: float
     learner: Callable[[int], Any]
@@ -543,14 +503,14 @@ class _Drawn:
     turned: bool = False
     """Labels the other way round: where nobody votes, the default of a class is then wrong."""
 
-    def law(self, point: Point) -> FewValueLaw:
+    def law(self, point: SearchPoint) -> FewValueLaw:
         law = law_at(point, float(self.target.alpha), self.noise, *shape_of(self.target.concept))
         return replace(law, ones=tuple(1 - share for share in law.ones)) if self.turned else law
 
-    def about(self, point: Point) -> str:
+    def about(self, point: SearchPoint) -> str:
         return str(self.law(point))
 
-    def failure(self, point: Point, n: int) -> Failure:
+    def failure(self, point: SearchPoint, n: int) -> Failure:
         law, learner, rng, found = self.law(point), self.learner(n), fixed_draws(n), []
         concept, allowed = self.target.concept, float(law.errors.min()) + float(self.target.alpha)
         codes = _codes(law, concept)
@@ -560,7 +520,7 @@ class _Drawn:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
                 if self.runs:
-                    rule = learner.draw(learner.bind(data), ModelRng(n, i)).hypothesis
+                    rule = learner.draw(learner.bind(data), ModelRng(n, i)).value
                     found.append(float(_error(law, rule.predict_codes(codes)) > allowed))
                 else:
                     drawn = learner.rule_law(data)
@@ -570,7 +530,8 @@ class _Drawn:
     def _errors(self, law: FewValueLaw, codes: dict[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
         """Of all rules of the class."""
         concept = self.target.concept
-        bound = concept.with_columns({name or "x": domain for name, domain in concept.declared().items()})
+        columns = {name or "x": domain for name, domain in concept.declared().items() if domain is not None}
+        bound = concept.with_columns(columns)
         return _error(law, np.array([bound.predictions(codes, rule) for rule in range(concept.size)]))
 
     def claim(self, name: str, n: int) -> Claim | str:
@@ -588,52 +549,16 @@ class _Drawn:
         return Claim(name, n, float(self.target.beta), CORNERS, self.failure, self.about)
 
 
-def estimating_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
-    """User agnostic selection where it estimates the least error."""
-    assert found.n_users is not None
-    trial = Trial(replace(target), method, found.parameters, records_per_user)
-    m = min(records_per_user, trial.learner(found.n_users).max_records or records_per_user)
-    return _Drawn(target, m, trial.noise, trial.learner, False).claim(method.name, found.n_users)
-
-
-def search_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
-    """The search for a cut, by runs: its law takes seconds even on few values."""
-    assert found.n_users is not None
-    given: dict[str, Any] = {
-        "concept": target.concept,
-        "epsilon": target.epsilon,
-        "neighbours": target.neighbours,
-        **found.parameters,
-    }
-    learner = ThresholdSearch(**given)
-    m = min(records_per_user, learner.max_records or records_per_user)
-    return _Drawn(target, m, 0.5, lambda n: learner, True).claim(method.name, found.n_users)
-
-
-def reduction_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
-    """The reduction with selection inside, at the split of the budget that the certificate names."""
-    assert found.n_users is not None
-    inner = RealizableSelection(target.concept, found["eps_A"], target.neighbours)
-
-    def learner(n: int) -> AgnosticReduction:
-        return AgnosticReduction.for_target(
-            inner, epsilon=target.epsilon, public_n_users=n, neighbours=target.neighbours
-        )
-
-    # One record each is as hard as any number: every user counts alike.
-    return _Drawn(target, 1, 0.5, learner, True).claim(method.name, found.n_users)
-
-
 @dataclass(frozen=True)
 class _Answering:
     """A service as the harness asks it: every value of a law is one query, answered once."""
 
     service: VotePredictor
 
-    def bind(self, data: UserData) -> Any:
+    def bind(self, data: UserData) -> BoundSplit:
         return self.service.relabelling.bind(data)
 
-    def draw(self, bound: Any, rng: Any) -> Any:
+    def draw(self, bound: Any, rng: Rng) -> _Session:
         return _Session(self.service, bound.concept, self.service.fit(bound, rng), rng)
 
 
@@ -642,10 +567,10 @@ class _Session:
     service: VotePredictor
     concept: ConceptClass
     voters: tuple[int, ...]
-    rng: Any
+    rng: Rng
 
     @property
-    def hypothesis(self) -> _Session:
+    def value(self) -> _Session:
         return self
 
     def predict_codes(self, codes: dict[str, NDArray[np.uint64]]) -> NDArray[np.int64]:
@@ -654,7 +579,9 @@ class _Session:
         return np.array([int(law.as_finite().sample(self.rng)) for law in laws])
 
 
-def service_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
+def service_claim(
+    target: ServiceTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
     """The service with its certified constants; more people find the same ones, where their number is not public."""
     certified = found.n_users
     assert certified is not None
@@ -674,29 +601,4 @@ def service_claim(target: Any, method: PlannedMethod, found: Certificate, record
         return _Answering(fixed or service(n))
 
     # One record each is as hard as any number: every person counts alike.
-    return _Drawn(target, 1, 0.5, learner, True, turned=True).claim(method.name, certified)
-
-
-@dataclass(frozen=True)
-class _Redrawn:
-    """A selection from a public set that is drawn anew for every run: it may be a bad one."""
-
-    build: Callable[[bytes], Any]
-
-    def bind(self, data: UserData) -> UserData:
-        return data
-
-    def draw(self, data: UserData, rng: Any) -> Any:
-        learner = self.build(b"".join(rng.word().to_bytes(8, "big") for _ in range(4)))
-        return learner.draw(learner.bind(data), rng)
-
-
-def surrogate_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
-    """Selection from a representation."""
-    assert found.n_users is not None
-    common = {"epsilon": target.epsilon, "neighbours": target.neighbours, **found.parameters}
-
-    def build(seed: bytes) -> SurrogateSelection:
-        return SurrogateSelection(target.concept, public_seed=seed, **common)
-
-    return _Drawn(target, 1, 0.5, lambda n: _Redrawn(build), True).claim(method.name, found.n_users)
+    return DrawnTrial(target, 1, 0.5, learner, True, turned=True).claim(method.name, certified)

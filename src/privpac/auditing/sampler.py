@@ -15,11 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from privpac.special import binom
-
-__all__ = ["FALSE_ALARM", "SamplerCheck", "compare_draws"]
 
 FALSE_ALARM = 1e-7
 """How often draws from the right law are called wrong, all cells and datasets together."""
@@ -56,7 +53,7 @@ class SamplerCheck:
             f"most {FALSE_ALARM:g}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "looked_at": self.looked,
             "holds": self.holds if self.looked else None,

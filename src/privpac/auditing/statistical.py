@@ -33,28 +33,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Floats64
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.rng import Rng, secret_rng
 from privpac.special import betainccinv, betaincinv
-
-__all__ = [
-    "CONSISTENT",
-    "ChosenEvent",
-    "MAX_RUNS",
-    "Output",
-    "StatisticalAudit",
-    "VIOLATES",
-    "View",
-    "audit_statistical",
-    "choose",
-    "clopper_pearson",
-    "detectable",
-    "read_output",
-    "takes_rng",
-]
-
 
 # Events to bet on: outputs as cells of a histogram, and the cells that tell two datasets apart best.
 #
@@ -96,7 +80,7 @@ def read_output(value: Any) -> Output:
     return hashable
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
 
 
@@ -109,7 +93,7 @@ class View:
     atoms: dict[Output, int]
     edges: tuple[Any, ...]
 
-    def part(self, output: Any) -> Output:
+    def part(self, output: Output) -> Output:
         if self.coordinate is None:
             whole: Output = output
             return whole
@@ -119,7 +103,7 @@ class View:
             else ("no such coordinate", output)
         )
 
-    def cell(self, output: Any) -> int:
+    def cell(self, output: Output) -> int:
         value = self.part(output)
         found = self.atoms.get(value)
         if found is not None:
@@ -189,7 +173,7 @@ def _interval(low: str | None, high: str | None) -> str:
     return f"{low} or more" if high is None else f"{low} to {high}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = (
         f"{float(value):.6g}"
         if isinstance(value, (float, Fraction))
@@ -283,8 +267,6 @@ MAX_RUNS = 20_000_000
 
 _OUTWARD = 1e-9  # far above the error of the inverse beta function
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class StatisticalAudit:
@@ -302,7 +284,7 @@ class StatisticalAudit:
     neighbours: Neighbours
     pairs: int
     runs: int
-    worst: tuple[Any, Any]
+    worst: tuple[object, object]
     event: str
     hits: tuple[int, int]
     trials: int
@@ -340,7 +322,7 @@ class StatisticalAudit:
 # Exact binomial bounds
 
 
-def clopper_pearson(hits: Any, trials: int, tail: float) -> tuple[Floats, Floats]:
+def clopper_pearson(hits: Array | list[int], trials: int, tail: float) -> tuple[Floats64, Floats64]:
     """Lower and upper bounds on a probability, each wrong with probability at most ``tail``.
 
     >>> low, high = clopper_pearson([0, 5, 10], 10, 0.025)
@@ -354,7 +336,7 @@ def clopper_pearson(hits: Any, trials: int, tail: float) -> tuple[Floats, Floats
     return low, np.minimum(1.0, high * (1 + _OUTWARD))
 
 
-def _bounds(hits: Any, others: Any, trials: int, tail: float, delta: float) -> Floats:
+def _bounds(hits: Array | list[int], others: Array | list[int], trials: int, tail: float, delta: float) -> Floats64:
     """Lower bounds on epsilon for events with these counts."""
     low, _ = clopper_pearson(hits, trials, tail)
     _, high = clopper_pearson(others, trials, tail)
@@ -385,14 +367,14 @@ def _tail(confidence: Fraction) -> float:
 # Running
 
 
-def _runner(mechanism: Any, output: Callable[[Any], Any] | None, rng: Rng | None) -> Callable[[Any], Output]:
+def _runner(mechanism: Any, output: Callable[[Any], Any] | None, rng: Rng | None) -> Callable[[object], Output]:
     """One run; an exception is an output too, known by its class."""
     if not callable(mechanism):
         raise TypeError(f"the mechanism must be a function of a dataset, not {type(mechanism).__name__}")
     coins = secret_rng(rng)
     wants_rng = takes_rng(mechanism)
 
-    def run(data: Any) -> Output:
+    def run(data: object) -> Output:
         try:
             made = mechanism(data, rng=coins) if wants_rng else mechanism(data)
         except Exception as error:
@@ -421,10 +403,10 @@ def takes_rng(mechanism: Any) -> bool:
         return False
 
 
-def _number(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[int, int]]]:
+def _number(pairs: Iterable[tuple[object, object]]) -> tuple[list[object], list[tuple[int, int]]]:
     """Each dataset once, pairs by their places; datasets that cannot be hashed are told apart by identity."""
     places: dict[Hashable, int] = {}
-    listed: list[Any] = []
+    listed: list[object] = []
     numbered: list[tuple[int, int]] = []
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -445,8 +427,8 @@ def _number(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[int
 
 
 def audit_statistical(
-    mechanism: Callable[..., Any],
-    pairs: Iterable[tuple[Any, Any]],
+    mechanism: Callable[..., object],
+    pairs: Iterable[tuple[object, object]],
     *,
     neighbours: Neighbours | str,
     epsilon: Rational | None = None,
@@ -508,7 +490,7 @@ def audit_statistical(
     )
 
 
-def _repeat(run: Callable[[Any], Output], data: Any, times: int) -> Iterator[Output]:
+def _repeat(run: Callable[[object], Output], data: object, times: int) -> Iterator[Output]:
     return (run(data) for _ in range(times))
 
 

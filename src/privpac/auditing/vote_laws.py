@@ -21,9 +21,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, nbinom
 
-from privpac.auditing.refutation import Claim, Failure, Point
+from privpac.arrays import Ints
+from privpac.auditing.refutation import Claim, Failure, SearchPoint
 from privpac.data import Integers
+from privpac.device.randomizers import ChunkedHadamard, ShuffleSelection
 from privpac.distributions.quantiles import QuantileLearner
+from privpac.distributions.quantiles.median_plan import MedianTarget, median_point
 from privpac.distributions.quantiles.ranks import Weighted
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
@@ -34,26 +37,21 @@ from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
 from privpac.methods.agreement.agreement_learner import pure_selection
 from privpac.methods.agreement.plurality import CLEAR, shuffle_edge
-from privpac.planning.agreements import (
+from privpac.methods.record import PlannedMethod
+from privpac.methods.simulation import Draws, ModelRng, fixed_draws
+from privpac.protocols.agreement_plan import (
     AgreementTarget,
     local_winner,
     shuffle_winner,
     shuffled_selection,
     width_of_reports,
 )
-from privpac.planning.medians import MedianTarget, median_point
-from privpac.planning.simulation import ModelRng, fixed_draws
-from privpac.planning.target import PlannedMethod
-from privpac.protocols.hadamard import ChunkedHadamard
-from privpac.protocols.shuffle import ShuffleSelection
 from privpac.rng import Rng
 from privpac.sample_size import Certificate
 
-__all__ = ["agreement_claim", "median_claim", "quantile_claim", "stability_claim"]
-
 SHARE, RUNS, MOST_USERS = 0.9, 400, 1 << 16
 
-STARTS: tuple[Point, ...] = ((1.0, 0.0), (0.0, 0.0))
+STARTS: tuple[SearchPoint, ...] = ((1.0, 0.0), (0.0, 0.0))
 """Whether the others name one rival or nothing, and how much likelier than 0.9 the item is."""
 
 
@@ -71,7 +69,7 @@ def agreement_claim(
         return f"{4 * found.n_users:,} reports (4 times the certified users) are too many to draw {RUNS} times"
     failure = {Model.CENTRAL: _central, Model.LOCAL: _local, Model.SHUFFLE: _shuffle}[target.model](target, found)
 
-    def about(point: Point) -> str:
+    def about(point: SearchPoint) -> str:
         return (
             f"{SHARE + (1 - SHARE) * point[1]:.3g} name one item, the others "
             f"{'a rival' if point[0] >= 0.5 else 'nothing'}"
@@ -80,14 +78,14 @@ def agreement_claim(
     return Claim(f"{method.name}, third of beta", found.n_users, float(target.beta) / 3, STARTS, failure, about)
 
 
-def _votes(point: Point, n: int) -> tuple[list[tuple[int, float]], bool]:
+def _votes(point: SearchPoint, n: int) -> tuple[list[tuple[int, float]], bool]:
     """Numbers of right votes with their chances, and whether the others name a rival; what is left out counts as
     success."""
     share = SHARE + (1 - SHARE) * point[1]
     return [(c, p) for c in range(n + 1) if (p := float(binom.pmf(c, n, share))) > 1e-12], point[0] >= 0.5
 
 
-def _central(target: AgreementTarget, found: Certificate) -> Callable[[Point, int], Failure]:
+def _central(target: AgreementTarget, found: Certificate) -> Callable[[SearchPoint, int], Failure]:
     selector: Any = (
         StableHistogram(target.epsilon, delta=target.delta, neighbours=target.neighbours, named=2)
         if target.delta > 0
@@ -99,20 +97,20 @@ def _central(target: AgreementTarget, found: Certificate) -> Callable[[Point, in
         # Of equals the smaller number wins: the rival's.
         return 1 - float(selector.law({item: count for item, count in ((1, right), (0, wrong)) if count}).prob_float(1))
 
-    def failure(point: Point, n: int) -> Failure:
+    def failure(point: SearchPoint, n: int) -> Failure:
         votes, rival = _votes(point, n)
         return Failure(sum(p * missed(c, n - c if rival else 0) for c, p in votes))
 
     return failure
 
 
-def _shuffle(target: AgreementTarget, found: Certificate) -> Callable[[Point, int], Failure]:
+def _shuffle(target: AgreementTarget, found: Certificate) -> Callable[[SearchPoint, int], Failure]:
     universe = target.task.learner.universe
 
     def select(n: int) -> ShuffleSelection:
         return shuffled_selection(found["epsilon"], target.delta, universe.size, universe.bits, n)
 
-    def failure(point: Point, n: int) -> Failure:
+    def failure(point: SearchPoint, n: int) -> Failure:
         chosen = select(n)
         if chosen.width:
             return _counted(point, n, lambda items, rng: shuffle_winner(chosen, items, rng))
@@ -131,13 +129,13 @@ def _shuffle(target: AgreementTarget, found: Certificate) -> Callable[[Point, in
     return failure
 
 
-def _local(target: AgreementTarget, found: Certificate) -> Callable[[Point, int], Failure]:
+def _local(target: AgreementTarget, found: Certificate) -> Callable[[SearchPoint, int], Failure]:
     bits = target.task.learner.universe.bits
     local = ChunkedHadamard(bits, keep_probability(target.epsilon), width_of_reports(bits))
     return lambda point, n: _counted(point, n, lambda items, rng: local_winner(local, items, rng))
 
 
-def _counted(point: Point, n: int, winner: Callable[[Any, Any], int | None]) -> Failure:
+def _counted(point: SearchPoint, n: int, winner: Callable[[Ints, Draws], int | None]) -> Failure:
     rng, wrong = fixed_draws(n), 0
     for _ in range(RUNS):
         right = rng.random(n) < SHARE + (1 - SHARE) * point[1]
@@ -154,24 +152,24 @@ class _Median:
 
     target: MedianTarget
     law: Callable[[list[int]], Law | None]
-    sample: Callable[[list[int], Rng], Any]
+    sample: Callable[[list[int], Rng], int | Bottom]
 
-    def numbers(self, point: Point, n: int) -> list[int]:
+    def numbers(self, point: SearchPoint, n: int) -> list[int]:
         low, high = (int(n * share / 2) for share in point)
         return [0] * low + [self.target.top // 2] * (n - low - high) + [self.target.top] * high
 
-    def about(self, point: Point) -> str:
+    def about(self, point: SearchPoint) -> str:
         return (
             f"{point[0] / 2:.3g} of the numbers at the lower end, {point[1] / 2:.3g} at the upper, the others in the "
             "middle"
         )
 
-    def failure(self, point: Point, n: int) -> Failure:
+    def failure(self, point: SearchPoint, n: int) -> Failure:
         numbers = self.numbers(point, n)
         middle, enough = self.target.top // 2, (0.5 - self.target.alpha) * n
         low, high = numbers.count(0), numbers.count(self.target.top)
 
-        def good(answer: Any) -> bool:
+        def good(answer: int | Bottom) -> bool:
             if isinstance(answer, Bottom):
                 return False
             under = low + (n - low - high) * (answer >= middle) + high * (answer == self.target.top)
@@ -198,7 +196,7 @@ def median_claim(target: MedianTarget, method: PlannedMethod, found: Certificate
         point = chooser(len(numbers))
         return None if point.reductions else point.law(numbers)
 
-    def sample(numbers: list[int], rng: Rng) -> Any:
+    def sample(numbers: list[int], rng: Rng) -> int | Bottom:
         return chooser(len(numbers)).sample(numbers, rng)
 
     return _median(_Median(target, law, sample), method, found)

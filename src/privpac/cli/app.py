@@ -24,21 +24,6 @@ from privpac import __version__
 from privpac.errors import BudgetExhausted, EngineError, EntropyError, LedgerUnavailable, PrivpacError, Undecided
 from privpac.lazy import WHEN_COMPILING
 
-__all__ = [
-    "Commands",
-    "EXHAUSTED",
-    "FAILED",
-    "NOTHING",
-    "PagedCommand",
-    "app",
-    "fail",
-    "in_flags",
-    "main",
-    "silence",
-    "working",
-]
-
-
 # Help in two pages: what most people need first, everything on request.
 #
 # An option with a ``rich_help_panel`` belongs to a group of its own and is shown by ``--help-all`` only; one without is
@@ -238,7 +223,7 @@ def main() -> None:
 
 def _called() -> Commands:
     """The app with the command that was called, or one with nothing but the names of all."""
-    from privpac.cli.commands import HOMES, load, outline
+    from privpac.cli.commands import HOMES, load_commands, outline
 
     words, completing = sys.argv[1:], "_PRIVPAC_COMPLETE" in os.environ
     if completing:  # the shell asks what could come next
@@ -248,7 +233,7 @@ def _called() -> Commands:
         names.callback()(_options)
         outline(names)
         return names
-    load(words)
+    load_commands(words)
     return app
 
 

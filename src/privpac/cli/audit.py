@@ -23,9 +23,8 @@ from privpac.cli.app import app, working
 from privpac.cli.options import Json, check_targets, features_of
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
-from privpac.rules.named import RULES, rule_class
-
-__all__ = ["VIOLATED", "audit"]
+from privpac.rules.base import RULES
+from privpac.rules.named import rule_class
 
 FUNCTIONS = "Functions of your own, and statistical audits"
 VIOLATED = 5

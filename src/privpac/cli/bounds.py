@@ -16,8 +16,6 @@ from privpac.mechanisms.release_test import smallest_K
 from privpac.papers.rates import TABLES, table
 from privpac.parameters import DEFAULT_BETA, read_epsilon
 
-__all__ = ["bounds"]
-
 
 @app.command()
 def bounds(

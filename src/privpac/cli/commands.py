@@ -8,20 +8,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HOMES", "load", "outline"]
-
 HOMES = {
     "audit": "audit",
     "bounds": "bounds",
     "cap": "cap",
     "check": "check",
-    "choose": "evaluate",
+    "select-model": "evaluate",
     "compare": "compare",
     "distribution": "distribution",
     "domains": "domains",
     "evaluate": "evaluate",
     "learn": "learn",
-    "least-error": "evaluate",
+    "best-error": "evaluate",
     "ledger": "ledger",
     "methods": "methods",
     "plan": "plan",
@@ -35,7 +33,7 @@ HOMES = {
 }
 
 
-def load(words: Sequence[str]) -> None:
+def load_commands(words: Sequence[str]) -> None:
     """Import the command that these words begin with; all of them for the overview, or if there is no such command."""
     named = HOMES.get(words[0]) if words else None
     for home in sorted(set(HOMES.values())) if named is None else [named]:
@@ -55,9 +53,10 @@ def _commands(source: Path) -> Iterator[tuple[bool, str, str]]:
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef):
             for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "app.command":
-                    given = [*mark.args, *(keyword.value for keyword in mark.keywords if keyword.arg == "name")]
-                    name = ast.literal_eval(given[0]) if given else node.name
+                kind = ast.unparse(mark.func) if isinstance(mark, ast.Call) else ""
+                if isinstance(mark, ast.Call) and kind in ("app.command", "command"):
+                    given = mark.args if kind == "app.command" else []
+                    name = ast.literal_eval(given[0]) if given else node.name.replace("_", "-")
                     yield False, name, (ast.get_docstring(node) or "").partition("\n\n")[0]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for keyword in node.value.keywords:

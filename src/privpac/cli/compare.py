@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.declared import FurtherSchema, TableFacts, table_facts
+from privpac.cli.declared import FurtherSchema, spec_of
 from privpac.cli.options import (
     METHOD,
     HeaderLine,
@@ -21,28 +19,28 @@ from privpac.cli.options import (
     LabelMap,
     Names,
     NeighboursOption,
-    OnInvalid,
-    OnInvalidLabel,
-    Rule,
+    OnInvalidLabelOption,
+    OnInvalidOption,
+    RuleOption,
     Separator,
     User,
     check_targets,
-    csv_options,
+    csv_format,
     table_argument,
 )
 from privpac.data import UserData
+from privpac.data.readers import AS_USUAL, CsvFormat
+from privpac.data.spec import TableSpec
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
-from privpac.planning.comparison import Population, generated_population, public_population
+from privpac.planning.comparison import STANDARD, all_contenders, named_contenders
 from privpac.planning.comparison import compare as compare_methods
-from privpac.planning.comparison.methods_compared import STANDARD, all_contenders, named_contenders
 from privpac.rules.named import default_rule, rule_class
-
-__all__ = ["compare"]
+from privpac.rules.populations import Population, generated_population, public_population
 
 MEASURING, GENERATED = "Measuring", "Generated people"
 
-REFUSED = (
+_REFUSED = (
     "compare shows errors and the best rule of the table itself, which no guarantee covers: say --public if this table "
     "is public already, "
     "or leave the table out and compare on --generated people"
@@ -66,7 +64,7 @@ def compare(
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
     ] = None,
-    rule: Rule = None,
+    rule: RuleOption = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,7 +85,7 @@ def compare(
         typer.Option(
             "--delta",
             "-d",
-            help="For dp-sgd and trimmed: the promise may fail by this much.",
+            help="For methods that need one, such as trimmed: the promise may fail by this much.",
             rich_help_panel=METHOD,
         ),
     ] = "1e-6",
@@ -101,27 +99,21 @@ def compare(
         typer.Option("--records-per-user", "-m", help="Records of each person. Default 16.", rich_help_panel=GENERATED),
     ] = None,
     neighbours: NeighboursOption = "add-remove",
-    peers: Annotated[
-        Path | None,
-        typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.", rich_help_panel=MEASURING),
-    ] = None,
-    on_invalid: OnInvalid = None,
-    on_invalid_label: OnInvalidLabel = None,
+    on_invalid: OnInvalidOption = None,
+    on_invalid_label: OnInvalidLabelOption = None,
     label_map: LabelMap = None,
     schema: FurtherSchema = None,
     separator: Separator = None,
     header: HeaderLine = None,
     names: Names = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.", rich_help_panel=MEASURING)
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn data sets.", rich_help_panel=MEASURING)] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report with a picture.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Write the picture alone, as .png or .svg.", rich_help_panel=MEASURING)
     ] = None,
     json: Json = False,
 ) -> None:
-    """Excess error of our methods and of others at the same epsilon per person, on a public table or generated people.
+    """Excess error of the methods at the same epsilon per person, on a public table or generated people.
 
     privpac compare flights.parquet --public --user tailnum --label late --feature dep_delay=-60:300 --epsilon 1
 
@@ -129,8 +121,6 @@ def compare(
     """
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise ParameterError(f"--plot writes .png or .svg, got {str(plot)!r}")
-    if peers is not None and not peers.exists():
-        raise ParameterError(f"there is no Python {str(peers)!r}; --peers names one that has diffprivlib")
     relation = one_of(Neighbours, neighbours, "neighbours")
     named_contenders(method or STANDARD)  # unknown names are refused before the table is read
     check_targets({"--report": report, "--plot": plot}, {"the table": table, "--schema": schema})
@@ -148,8 +138,8 @@ def compare(
             raise ParameterError("--noise and --records-per-user describe --generated people; a table has its own")
         said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map}
         said |= {"on_invalid_label": on_invalid_label}
-        facts = None if not public else table_facts(schema, user=user, feature=feature, labelled=True, **said)
-        people, sizes = public_people(table, facts, rule, csv_options(separator, header, names)), n_users or None
+        spec = None if not public else spec_of(schema, user=user, feature=feature, labelled=True, **said)
+        people, sizes = public_people(table, spec, rule, csv_format(separator, header, names)), n_users or None
     with working("comparing"):
         found = compare_methods(
             people,
@@ -160,7 +150,6 @@ def compare(
             runs=runs,
             delta=delta,
             cap=cap,
-            peers=peers,
             seed=seed,
             neighbours=relation,
         )
@@ -186,16 +175,16 @@ def compare(
 
 
 def public_people(
-    table: str | None, facts: TableFacts | None, rule: str | None, written: Mapping[str, Any] = MappingProxyType({})
+    table: str | None, spec: TableSpec | None, rule: str | None, written: CsvFormat = AS_USUAL
 ) -> Population:
-    """The people of a table declared public; nothing of it is read before that is said (``facts`` is None)."""
+    """The people of a table declared public; nothing of it is read before that is said (``spec`` is None)."""
     if table is None:
         raise ParameterError("name a public table (with --public), or compare on --generated people")
-    if facts is None:
-        raise ParameterError(REFUSED)
-    if facts.declared.user is None:
+    if spec is None:
+        raise ParameterError(_REFUSED)
+    if spec.user is None:
         raise ParameterError("--user is missing: a table needs --user, --label and --feature, or a --schema file")
-    concept = rule_class(rule or default_rule(facts.features), facts.features)
+    concept = rule_class(rule or default_rule(spec.domains), spec.domains)
     with working("reading the table"):
-        data = UserData.read(table, **facts.reading, **written)
+        data = UserData.of_files(table, spec, written)
     return public_population(data, concept, name=Path(table).name)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from privpac.cli.options import TABLE, features_of, label_map_of
-from privpac.data import Domain
-from privpac.data.build import ClassMap, Declared
-from privpac.data.declare import parse_feature
+from privpac.data import Domain, parse_feature
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with, read_schema
+from privpac.data.spec import TableSpec
 from privpac.errors import ParameterError
-from privpac.guarantee import Unit
-
-__all__ = ["FurtherSchema", "SchemaFile", "TableFacts", "schema_features", "table_facts"]
 
 _HELP = "A schema file (made with: privpac domains) that says whatever the options leave out."
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help=_HELP, show_default=False)]
@@ -25,38 +20,7 @@ FurtherSchema = Annotated[Path | None, typer.Option("--schema", help=_HELP, show
 _UNLABELLED = "label is missing: name the column to predict with --label, or in a --schema file"
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """What is publicly known of a table, from options and schema together."""
-
-    declared: Declared
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.USER if self.declared.user else Unit.ITEM
-
-    @property
-    def features(self) -> dict[str, Domain]:
-        return {name: domain for name, domain in self.declared.features.items() if domain is not None}
-
-    @property
-    def labels(self) -> int:
-        """How many labels there are."""
-        return len(self.declared.classes) or 2
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """What the readers are told."""
-        said, labels = self.declared, self.declared.label_map
-        told: dict[str, Any] = {"user": said.user, "features": said.features, "on_invalid": said.on_invalid}
-        if said.label is not None:
-            classes = list(labels) if isinstance(labels, ClassMap) else None
-            told |= {"label": said.label, "label_map": None if classes else labels, "classes": classes}
-            told |= {"positive": said.positive, "on_invalid_label": said.on_invalid_label}
-        return told
-
-
-def table_facts(
+def spec_of(
     schema: Path | None,
     *,
     user: str | None,
@@ -69,7 +33,7 @@ def table_facts(
     label_map: list[str] | None = None,
     positive: str | None = None,
     classes: str | None = None,
-) -> TableFacts:
+) -> TableSpec:
     """Everything public about the table; refused here, before the table is touched.
 
     ``feature`` holds the texts of ``--feature``, or columns that something else knows the domains of; ``labelled``
@@ -88,7 +52,7 @@ def table_facts(
         raise ParameterError(_UNLABELLED)
     if found is not None:
         found.check(f"the schema {str(schema)!r}")
-    return TableFacts(declared_with(found, label_map=label_map_of(label_map), own_columns=own, **told))
+    return declared_with(found, label_map=label_map_of(label_map), own_columns=own, **told)
 
 
 def schema_features(schema: Schema | None, texts: list[str]) -> dict[str, Domain | None] | None:

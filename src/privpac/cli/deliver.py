@@ -18,20 +18,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from privpac.api.learn import release_rule, warn_item_level
-from privpac.cli.app import FAILED, NOTHING, errors, fail, silence, working
-from privpac.cli.options import open_ledger
-from privpac.data import UserData
+from privpac.cli.app import FAILED, NOTHING, errors, fail, silence
 from privpac.errors import ParameterError, PrivpacError
 from privpac.files import write_durably
-from privpac.ledger import check_room
 from privpac.result import Released
-
-__all__ = ["check_recovery", "deliver", "released_from"]
 
 Writes = Mapping[str, tuple[Path | None, Callable[[Path], None]]]
 
@@ -49,26 +42,6 @@ def check_recovery(ledger: Path | None) -> None:
             "until it is shown; "
             "keep the ledger in a writable folder"
         ) from None
-
-
-def released_from(
-    table: str,
-    declared: Mapping[str, Any],
-    ledger: Path | None,
-    learner: Any,
-    doing: str,
-    release: Callable[..., Released] = release_rule,
-) -> Released:
-    """Open the ledger and ask it for room, read the table, and only then spend."""
-    book = None if ledger is None else open_ledger(ledger)
-    check_recovery(ledger)
-    check_room(learner, book)
-    with working("reading the table"):
-        data = UserData.read(table, **declared)
-    if release is release_rule:  # others say it themselves
-        warn_item_level(data)
-    with working(doing):
-        return release(learner, data, ledger=book)
 
 
 def deliver(

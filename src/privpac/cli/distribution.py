@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import json as json_format
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from privpac.api.distributions import FAMILIES, distribution_learner, release_distribution, selector_for
-from privpac.api.learn import load
-from privpac.cli.app import app
-from privpac.cli.declared import SchemaFile, table_facts
-from privpac.cli.deliver import deliver, released_from
-from privpac.cli.options import (
-    METHOD,
-    Epsilon,
-    Features,
-    HeaderLine,
-    Json,
-    Ledger,
-    MaxRecords,
-    Names,
-    NeighboursOption,
-    OnInvalid,
-    People,
-    RecordsPerUser,
-    Report,
-    Separator,
-    Table,
-    User,
-    check_targets,
-    csv_options,
+from privpac.api.distributions import (
+    FAMILIES,
+    distribution_learner,
+    learn_distribution,
+    release_distribution,
+    select_distribution,
+    selector_for,
 )
+from privpac.api.learn import load
+from privpac.cli.jobs import Job, command
+from privpac.cli.options import METHOD, Json, Ledger, Report
 from privpac.data import Domain
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.results import Distribution, HistogramDistribution
@@ -42,9 +29,7 @@ from privpac.errors import ModelFileError, ParameterError
 from privpac.exact import rational
 from privpac.result import Released
 
-__all__ = ["distribution", "select"]
-
-Bins = Annotated[
+_Bins = Annotated[
     list[str] | None,
     typer.Option(
         "--bins",
@@ -75,119 +60,88 @@ Beta = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
 _MAX_EDGES = 1 << 16
 _LARGEST = 10**300
 
 
-@app.command()
+@command(
+    select_distribution,
+    leave_out="ledger not_before",
+    also="records_per_user public_n_users max_records",
+    panels={METHOD: "neighbours"},
+    help={
+        "candidates_are": (
+            "public (fixed before, or from public data) or dp-released (private results); anything else voids the "
+            "promise."
+        )
+    },
+)
 def select(
-    table: Table,
+    job: Job,
     candidate: Annotated[
         list[str],
         typer.Option(
             "--candidate", "-c", help="name=expon:scale=20 (a scipy.stats family) or name=file.json. Repeat for each."
         ),
     ],
-    epsilon: Epsilon,
-    candidates_are: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "public (fixed before, or from public data) or dp-released (private results); anything else voids the "
-                "promise."
-            )
-        ),
-    ],
-    feature: Features = None,
-    user: User = None,
-    schema: SchemaFile = None,
     candidates_epsilon: Annotated[
         str | None,
         typer.Option(
             help="What dp-released candidates cost; read from their files if left out.", rich_help_panel=METHOD
         ),
     ] = None,
-    records_per_user: RecordsPerUser = None,
     tau: Tau = None,
-    bins: Bins = None,
-    max_records: MaxRecords = None,
+    bins: _Bins = None,
     alpha: Alpha = None,
     beta: Beta = None,
     opt: Annotated[
         str | None,
         typer.Option(help="How far the closest candidate may be from the people's law (0).", rich_help_panel=METHOD),
     ] = None,
-    neighbours: NeighboursOption = "add-remove",
-    people: People = None,
-    on_invalid: OnInvalid = None,
-    separator: Separator = None,
-    header: HeaderLine = None,
-    names: Names = None,
     ledger: Ledger = None,
-    out: Out = None,
+    out: _Out = None,
     report: Report = None,
     json: Json = False,
+    **asked: Any,
 ) -> None:
     """Select the candidate distribution closest to the people's records.
 
     privpac select calls.csv -u caller -f wait=0:600 -c short=expon:scale=20 -c long=gamma:a=2,scale=60 -e 1 -m 8
     --candidates-are public
     """
-    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
-    # anything spent.
-    facts = table_facts(schema, user=user, feature=feature, on_invalid=on_invalid)
-    features = facts.features
-    options: dict[str, Any] = {
-        "epsilon": epsilon,
-        "neighbours": neighbours,
-        "candidates_are": candidates_are,
-        "tau": tau,
-    }
-    options |= {
-        "candidates_epsilon": candidates_epsilon,
-        "records_per_user": records_per_user,
-        "bins": _bins(bins, features),
-    }
-    options |= {"max_records": max_records, "public_n_users": people, "alpha": alpha, "beta": beta, "opt": opt}
-    candidates = _candidates(candidate, features)
-    selector = selector_for(candidates, unit=facts.unit, **options)
-    selector.check_domains(features)
-    sources = {
-        f"--candidate {text.partition('=')[0]}": text.partition("=")[2] for text in candidate if text.endswith(".json")
-    }
-    check_targets(
-        {"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema, **sources}
-    )
-    shown = None
-    if report is not None:
+    domains = job.spec.domains
+    asked |= {"candidates_epsilon": candidates_epsilon, "tau": tau, "alpha": alpha, "beta": beta, "opt": opt}
+    selector = selector_for(_candidates(candidate, domains), unit=job.spec.unit, bins=_bins(bins, domains), **asked)
+    selector.check_domains(domains)
+    for text in candidate:
+        if text.endswith(".json"):
+            name, _, path = text.partition("=")
+            job.sources[f"--candidate {name}"] = path
+
+    def compared() -> Any:
         from privpac.report.distribution import candidates_of
 
-        shown = candidates_of(selector, features)
-    doing = "comparing the candidates"
-    released = released_from(
-        table, facts.reading | csv_options(separator, header, names), ledger, selector, doing, release_distribution
-    )
-    _finish(released, out, report, json, shown, ledger)
+        return candidates_of(selector, domains)
+
+    _release(job, selector, "comparing the candidates", compared)
 
 
-@app.command()
+@command(
+    learn_distribution,
+    leave_out="ledger not_before",
+    also="max_records records_per_user public_n_users",
+    panels={METHOD: "neighbours"},
+    help={
+        "method": (
+            "auto; histogram: average, counts, gaussian, stable or shuffle; gaussian: coarse-to-fine or cover; mean: "
+            "average, trimmed or friendly."
+        )
+    },
+)
 def distribution(
-    table: Table,
-    epsilon: Epsilon,
-    feature: Features = None,
-    user: User = None,
-    schema: SchemaFile = None,
+    job: Job,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
-    method: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "auto; histogram: average, counts, gaussian, stable or shuffle; gaussian: coarse-to-fine or cover; "
-                "mean: average, trimmed or friendly."
-            )
-        ),
-    ] = "auto",
     delta: Annotated[
         str | None,
         typer.Option(
@@ -208,10 +162,8 @@ def distribution(
         int | None,
         typer.Option(help="So many values of a person count (histogram, method stable).", rich_help_panel=METHOD),
     ] = None,
-    max_records: MaxRecords = None,
-    records_per_user: RecordsPerUser = None,
     tau: Tau = None,
-    bins: Bins = None,
+    bins: _Bins = None,
     stages: Annotated[
         int | None, typer.Option(help="Counts in 1 or 2 stages (histogram, method counts).", rich_help_panel=METHOD)
     ] = None,
@@ -229,16 +181,11 @@ def distribution(
         str | None,
         typer.Option(help="The largest possible variance, if it is unknown (gaussian).", rich_help_panel=METHOD),
     ] = None,
-    neighbours: NeighboursOption = "add-remove",
-    people: People = None,
-    on_invalid: OnInvalid = None,
-    separator: Separator = None,
-    header: HeaderLine = None,
-    names: Names = None,
     ledger: Ledger = None,
-    out: Out = None,
+    out: _Out = None,
     report: Report = None,
     json: Json = False,
+    **asked: Any,
 ) -> None:
     """Learn the distribution of one or several columns.
 
@@ -249,55 +196,28 @@ def distribution(
 
     privpac distribution searches.parquet --user account --feature query=text --epsilon 1 --delta 1e-6
     """
-    facts = table_facts(schema, user=user, feature=feature, on_invalid=on_invalid)
-    features = facts.features
-    options: dict[str, Any] = {
-        "epsilon": epsilon,
-        "method": method,
-        "neighbours": neighbours,
-        "max_records": max_records,
-        "tau": tau,
-    }
-    options |= {"records_per_user": records_per_user, "bins": _bins(bins, features), "alpha": alpha, "radius": radius}
-    options |= {
-        "variance": variance,
-        "max_variance": max_variance,
-        "public_n_users": people,
-        "beta": beta,
-        "stages": stages,
-        "delta": delta,
-        "width": width,
-        "max_values": max_values,
-    }
-    learner = distribution_learner(family, unit=facts.unit, domains=features, **options)
+    domains = job.spec.domains
+    asked |= {"delta": delta, "width": width, "max_values": max_values, "tau": tau, "stages": stages}
+    asked |= {"alpha": alpha, "beta": beta, "radius": radius, "variance": variance, "max_variance": max_variance}
+    learner = distribution_learner(family, unit=job.spec.unit, domains=domains, bins=_bins(bins, domains), **asked)
     if isinstance(learner, DistributionLearner):
-        learner.check_domains(features)
-    if family == "mean" and report is not None:
+        learner.check_domains(domains)
+    if family == "mean" and job.report is not None:
         raise ParameterError("a mean has no picture: leave --report out")
-    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    released = released_from(
-        table, facts.reading | csv_options(separator, header, names), ledger, learner, "learning", release_distribution
-    )
-    _finish(released, out, report, json, None, ledger)
+    _release(job, learner, "learning")
 
 
-def _finish(
-    released: Released,
-    out: Path | None,
-    report: Path | None,
-    json: bool,
-    candidates: dict[str, Any] | None,
-    ledger: Path | None,
-) -> None:
-    def write(path: Path) -> None:
+def _release(job: Job, learner: Any, doing: str, before: Callable[[], Any] = lambda: None) -> None:
+    def write(released: Released, path: Path, candidates: Any) -> None:
         from privpac.report.distribution import write_distribution_report
 
         write_distribution_report(released, path, candidates=candidates)
 
-    name = released.parameters.get("name")
-    text = f"{name}\n{released}" if name else str(released)
-    writes = {"distribution": (out, released.save), "report": (report, write)}
-    deliver(released, "distribution", released.to_json() if json else text, writes, ledger, note=not json)
+    def shown(released: Released) -> str:
+        name = released.parameters.get("name")
+        return f"{name}\n{released}" if name else str(released)
+
+    job.release(learner, "distribution", doing, release=release_distribution, before=before, report=write, shown=shown)
 
 
 # Options
@@ -389,7 +309,7 @@ def _file(path: str, feature: str) -> Any:
         raise ModelFileError(f"{path!r} is not a candidate: it is not JSON") from None
     if isinstance(body, dict) and "format" in body:
         released = load(path)
-        if not isinstance(released.hypothesis, Distribution):
+        if not isinstance(released.value, Distribution):
             raise ModelFileError(f"{path!r} is not a candidate: no distribution was released in it")
         return released
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from attrs import asdict
 
 from privpac.cli.app import app
 from privpac.cli.declared import schema_features
@@ -15,18 +16,16 @@ from privpac.cli.options import (
     HeaderLine,
     Json,
     Names,
-    OnInvalid,
+    OnInvalidOption,
     Separator,
     check_targets,
-    csv_options,
+    csv_format,
     table_argument,
 )
 from privpac.data.domains import MissingRule
-from privpac.data.schema_file import OPEN, Schema, domain_value
+from privpac.data.schema_file import OPEN, Schema
 from privpac.data.suggest import chosen, suggest_domains
 from privpac.errors import ParameterError
-
-__all__ = ["domains"]
 
 
 @app.command()
@@ -52,7 +51,7 @@ def domains(
     unit: Annotated[
         str, typer.Option(help="user, or item: every record is a person of its own.", rich_help_panel=TABLE)
     ] = "user",
-    on_invalid: OnInvalid = None,
+    on_invalid: OnInvalidOption = None,
     ranges_are_public: Annotated[
         bool,
         typer.Option(
@@ -82,7 +81,7 @@ def domains(
     if out is not None and out.exists() and not overwrite:
         raise ParameterError(f"{str(out)!r} exists already, and a person may have edited it; choose another name")
     told = {"user": user, "label": label, "positive": positive, "missing": rule, "unit": unit}
-    told |= csv_options(separator, header, names)
+    told |= asdict(csv_format(separator, header, names))
     found = suggest_domains(table, ranges_are_public=ranges_are_public, **told)  # type: ignore[arg-type]
     picked = schema_features(found, feature or [])
     if picked is not None:
@@ -106,7 +105,7 @@ def _next(schema: Schema, table: str, out: Path) -> str:
 
 
 def _plain(schema: Schema) -> dict[str, object]:
-    columns = {name: OPEN if domain is None else domain_value(domain) for name, domain in schema.columns.items()}
+    columns = {name: OPEN if domain is None else domain.to_schema() for name, domain in schema.columns.items()}
     told = {"user": schema.user, "label": schema.label, "positive": schema.positive}
     told |= {"on_invalid": schema.on_invalid, "on_invalid_label": schema.on_invalid_label}
     return {**told, "missing": schema.missing, "columns": columns}

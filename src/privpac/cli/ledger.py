@@ -16,8 +16,6 @@ from privpac.exact import shown
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, CompositionRule
 
-__all__ = ["ledger"]
-
 ledger = Commands(help="Make, show and verify budget ledgers.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
 

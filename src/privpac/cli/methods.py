@@ -12,8 +12,6 @@ from privpac.cli.app import app
 from privpac.cli.options import Json, features_of
 from privpac.methods.registry import named_class
 
-__all__ = ["methods"]
-
 
 @app.command()
 def methods(
@@ -22,14 +20,17 @@ def methods(
     neighbours: Annotated[
         str | None, typer.Option("--neighbours", help="Only methods for this relation: add-remove or replace.")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also results of the papers that another method dominates in ordinary use.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Every method of learn: what it learns and promises, what it needs, when to use it.
+    """The methods of learn: what each learns and promises, what it needs, when to use it.
 
     privpac methods --rule threshold --neighbours replace
     """
     concept = None if rule is None else named_class(rule, features_of(["x=0:9"]), "auto")
-    found = table_of_methods(concept, setting=setting, neighbours=neighbours)
+    found = table_of_methods(concept, setting=setting, neighbours=neighbours, all=every)
     if json:
         typer.echo(found.to_json())
     else:

@@ -12,60 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.data import Domain, Texts, parse_feature
+from privpac.data import Domain, parse_feature
 from privpac.data.readers import CsvFormat, expand
 from privpac.errors import ParameterError
 from privpac.lazy import need
 from privpac.ledger import BudgetLedger
 from privpac.methods.settings import flag
+from privpac.rules.base import RULES
 from privpac.rules.hierarchies import VC1Tree, parse_tree
-from privpac.rules.named import RULES
-
-__all__ = [
-    "TREE_RULES",
-    "METHOD",
-    "PEOPLE",
-    "RULE_HELP",
-    "TABLE",
-    "TREES",
-    "Classes",
-    "Delta",
-    "Engine",
-    "Epsilon",
-    "Features",
-    "HeaderLine",
-    "Json",
-    "Label",
-    "LabelMap",
-    "Ledger",
-    "LedgerHead",
-    "MaxRecords",
-    "Names",
-    "NeighboursOption",
-    "OnInvalid",
-    "OnInvalidLabel",
-    "People",
-    "PeopleAre",
-    "Positive",
-    "RecordsPerUser",
-    "Report",
-    "Rule",
-    "Separator",
-    "Table",
-    "Tables",
-    "TreeText",
-    "User",
-    "check_targets",
-    "csv_options",
-    "features_of",
-    "label_map_of",
-    "open_ledger",
-    "spending_ledger",
-    "table_argument",
-    "tree_of",
-    "wants_tree",
-    "with_settings",
-]
 
 TREE_RULES = ("branch", "tree")
 """Names of the rule that a tree has."""
@@ -86,7 +40,7 @@ def table_argument(text: str, **settings: Any) -> Any:
     return typer.Argument(help=text, callback=_there, **settings)
 
 
-Table = Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")]
+TableArgument = Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")]
 Tables = Annotated[str, table_argument("A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
 Separator = Annotated[
     str | None,
@@ -177,7 +131,7 @@ MaxRecords = Annotated[
         rich_help_panel=TABLE,
     ),
 ]
-OnInvalid = Annotated[
+OnInvalidOption = Annotated[
     str | None,
     typer.Option(
         "--on-invalid",
@@ -189,7 +143,7 @@ OnInvalid = Annotated[
         rich_help_panel=TABLE,
     ),
 ]
-OnInvalidLabel = Annotated[
+OnInvalidLabelOption = Annotated[
     str | None,
     typer.Option(
         "--on-invalid-label",
@@ -228,13 +182,13 @@ Engine = Annotated[
     ),
 ]
 RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns and for unordered categories."
-Rule = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
+RuleOption = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
 Delta = Annotated[
     str | None,
     typer.Option(
         "--delta",
         "-d",
-        help="The promise may fail with this probability, e.g. 1e-6. A points card and an open vocabulary need it.",
+        help="The promise may fail with this probability, e.g. 1e-6. A scorecard and an open vocabulary need it.",
         rich_help_panel=TREES,
     ),
 ]
@@ -286,7 +240,7 @@ def tree_of(text: str, features: list[str]) -> VC1Tree:
         )
     columns: dict[str, Domain] = {}
     for (name, domain, declared), fixed in zip(named, own):
-        if declared and not isinstance(fixed, Texts) and domain != fixed:
+        if declared and not (fixed is not None and fixed.open) and domain != fixed:
             raise ParameterError(f"--tree and --feature declare different domains for {name!r}; write --feature {name}")
         columns[name] = domain if declared or fixed is None else fixed
     return tree.named(names, columns)
@@ -308,12 +262,10 @@ def label_map_of(texts: list[str] | None) -> dict[str, int] | None:
     return {name: int(value) for name, _, value in pairs} or None
 
 
-def csv_options(separator: str | None, header: bool | None, names: str | None) -> dict[str, Any]:
-    """How a CSV file is written, as readers take it; empty where nothing was said."""
+def csv_format(separator: str | None, header: bool | None, names: str | None) -> CsvFormat:
+    """How a CSV file is written."""
     listed = None if names is None else [name.strip() for name in next(csv.reader([names]), [])]
-    CsvFormat(separator, header, listed)
-    said = {"separator": separator, "header": header, "names": listed}
-    return said if any(value is not None for value in said.values()) else {}
+    return CsvFormat(separator, header, listed)
 
 
 def open_ledger(path: Path, head: str | None = None) -> BudgetLedger:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from privpac.cli.app import app, working
 from privpac.cli.compare import public_people
-from privpac.cli.declared import SchemaFile, table_facts
+from privpac.cli.declared import SchemaFile, spec_of
 from privpac.cli.options import (
     METHOD,
     PEOPLE,
@@ -25,24 +25,19 @@ from privpac.cli.options import (
     Separator,
     TreeText,
     check_targets,
-    csv_options,
+    csv_format,
     wants_tree,
 )
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
-from privpac.evaluation.plan import plan_evaluation
+from privpac.evaluation.evaluator import plan_evaluation
 from privpac.exact import rational
 from privpac.parameters import DEFAULT_BETA
 from privpac.planning import plan as ask
-from privpac.planning.query import FAMILIES
+from privpac.planning.query import PLANNED_FAMILIES
+from privpac.rules.base import RULES
 from privpac.rules.hierarchies import parse_tree
-from privpac.rules.named import RULES, rule_class
-
-__all__ = [
-    "plan",
-    "show_plan",
-]
-
+from privpac.rules.named import rule_class
 
 # ``privpac plan evaluation``: how wide will the interval be, or how many people does a width take?
 
@@ -68,8 +63,8 @@ def show_plan(
         return
     body: dict[str, Any] = {
         "n_users": planned.n_users,
-        "these": planned.these,
-        "like": planned.like,
+        "sample": planned.sample,
+        "population": planned.population,
         "cells": planned.cells,
     }
     body |= {name: str(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
@@ -83,7 +78,7 @@ _SHAPES = {"k": "--values", "d": "--columns", "domain": "--domain"}
 _SHAPES |= {"max_values": "--max-values"}
 _SHAPES |= {"radius": "--radius", "variance": "--variance", "max_variance": "--max-variance"}
 
-REFUSED = (
+_REFUSED = (
     "a prediction from a table is a function of that table, which no guarantee covers: say --public if it is public "
     "already, "
     "or leave --population out and let a stated model stand in"
@@ -93,7 +88,7 @@ REFUSED = (
 @app.command()
 def plan(
     rule: Annotated[
-        str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}; evaluation.")
+        str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(PLANNED_FAMILIES)}; evaluation.")
     ],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
     people: Annotated[
@@ -127,8 +122,8 @@ def plan(
     every_method: Annotated[
         bool,
         typer.Option(
-            "--every-method",
-            help="Also methods that have never needed fewer users than selection.",
+            "--all",
+            help="All methods, also the papers' that another one dominates in ordinary use.",
             rich_help_panel=METHOD,
         ),
     ] = False,
@@ -268,11 +263,11 @@ def plan(
         raise ParameterError(
             "--public, --user and --label describe the table of --population; name it, or leave them out"
         )
-    if queries is not None and (population or name in FAMILIES or name in TREE_RULES or tree):
+    if queries is not None and (population or name in PLANNED_FAMILIES or name in TREE_RULES or tree):
         raise ParameterError(
             "--queries plans a service of rules such as threshold: leave out --population, --tree and distributions"
         )
-    if name in FAMILIES:
+    if name in PLANNED_FAMILIES:
         if feature or schema or tree or population or noise:
             raise ParameterError(
                 f"a {name} is described by numbers such as --values: leave out --feature, --schema, --tree, "
@@ -299,13 +294,13 @@ def plan(
             raise ParameterError("give either --domain (a number of values), one or more --feature, or a --schema file")
         features: dict[str, Domain] = {"x": Integers(0, _size(domain or "1") - 1)}
         if domain is None:
-            features = table_facts(schema, user=None, feature=feature).features
+            features = spec_of(schema, user=None, feature=feature).domains
         what = rule_class(name, features)
         if population is not None:
             if not public:
-                raise ParameterError(REFUSED)
-            facts = table_facts(schema, user=user, feature=feature, label=label, labelled=True)
-            question["population"] = public_people(population, facts, name, csv_options(separator, header, names))
+                raise ParameterError(_REFUSED)
+            spec = spec_of(schema, user=user, feature=feature, label=label, labelled=True)
+            question["population"] = public_people(population, spec, name, csv_format(separator, header, names))
     with working("planning"):
         result = ask(what, **question)
     if tree is not None:  # a tree does not say how it was written
@@ -337,12 +332,12 @@ def plan(
 
 def _singular(rule: str) -> str:
     """``thresholds`` as well as ``threshold``."""
-    known = (*RULES, *FAMILIES, *TREE_RULES)
+    known = (*RULES, *PLANNED_FAMILIES, *TREE_RULES)
     return rule if rule in known else _PLURALS.get(rule, rule.removesuffix("s"))
 
 
 def _check_shape(family: str, given: dict[str, Any]) -> None:
-    from privpac.planning.families import shape_of_family
+    from privpac.distributions.family_plan import shape_of_family
 
     taken = shape_of_family(family)
     strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]

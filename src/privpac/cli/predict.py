@@ -10,14 +10,12 @@ import polars as pl
 import typer
 
 from privpac.cli.app import app, working
-from privpac.cli.options import HeaderLine, Json, Names, Separator, check_targets, csv_options, table_argument
+from privpac.cli.options import HeaderLine, Json, Names, Separator, check_targets, csv_format, table_argument
 from privpac.cli.saved import saved_rule
-from privpac.data.readers import MISSING_TEXTS, CsvFormat, read_files
+from privpac.data.readers import MISSING_TEXTS, read_files
 from privpac.errors import ParameterError
 
-__all__ = ["predict"]
-
-COLUMN = "prediction"
+_COLUMN = "prediction"
 
 
 @app.command()
@@ -43,17 +41,17 @@ def predict(
     Values outside the rule's domain are clamped; missing values are refused.
     """
     kept = list(dict.fromkeys(keep or []))
-    if COLUMN in kept:
-        raise ParameterError(f"--keep {COLUMN}: the predictions are called so; leave it out, or rename that column")
+    if _COLUMN in kept:
+        raise ParameterError(f"--keep {_COLUMN}: the predictions are called so; leave it out, or rename that column")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"--out must end in .csv or .parquet, got {out.name!r}")
     check_targets({"--out": out}, {"the model": model, "the table": table})
-    written = CsvFormat(**csv_options(separator, header, names))
+    written = csv_format(separator, header, names)
     rule = saved_rule(model, "nothing can be predicted")
     with working("predicting"):
         columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *kept])), MISSING_TEXTS, written)
         answers = rule.predict({name: columns[name] for name in rule.reads})
-    frame = pl.DataFrame({**{name: columns[name] for name in kept}, COLUMN: answers})
+    frame = pl.DataFrame({**{name: columns[name] for name in kept}, _COLUMN: answers})
     if out is None:
         body = frame.to_dicts() if kept else answers.tolist()
         typer.echo(json_format.dumps(body, default=str) if json else frame.write_csv(), nl=json)

@@ -20,7 +20,6 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from privpac.cli import protocol as roles
 from privpac.cli.app import NOTHING, Commands, app, errors, fail, working
 from privpac.cli.deliver import deliver
 from privpac.cli.options import (
@@ -35,28 +34,31 @@ from privpac.cli.options import (
     Separator,
     User,
     check_targets,
-    csv_options,
+    csv_format,
     features_of,
     table_argument,
 )
 from privpac.data import Domain, UserData
+from privpac.data.spec import TableSpec
+from privpac.device.client import Client, read_records
 from privpac.device.correlated_sampling import rate
+from privpac.device.keys import AnalyzerKey, CoordinatorKey, fingerprint
+from privpac.device.manifest import Manifest, told
+from privpac.device.store import ACCEPTED, Device
+from privpac.device.submit import NAME, fetch, read_token, submit
 from privpac.device.tasks import KINDS, types_of
+from privpac.device.wire import bundle
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.files import write_durably
 from privpac.guarantee import positive_int
-from privpac.methods.agreement.simulate import simulate_agreement
+from privpac.methods.agreement.agreement_learner import simulate_agreement
 from privpac.parameters import DEFAULT_BETA
-from privpac.planning.populations import standard_population
-from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled, promise
-from privpac.protocols.client import Client, read_records
+from privpac.protocols.analyzer import Analysis, Support, analyze_central, analyze_local, analyze_shuffled, guarantee_of
 from privpac.protocols.collect import Collector
 from privpac.protocols.demo import Demo
 from privpac.protocols.demo import demo as run_demo
-from privpac.protocols.device import ACCEPTED, Device
 from privpac.protocols.files import (
-    NAME,
     Submitted,
     once,
     read_folder,
@@ -65,30 +67,13 @@ from privpac.protocols.files import (
     unpack_folder,
     write_shuffled,
 )
-from privpac.protocols.manifest import Manifest
-from privpac.protocols.promises import told
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
-from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffler import Shuffler
-from privpac.protocols.signature import CoordinatorKey, fingerprint
-from privpac.protocols.submit import fetch, read_token, submit
-from privpac.protocols.support import Support
-from privpac.protocols.wire import bundle
-from privpac.report.protocol import write_demo_report
+from privpac.report.compare import write_demo_report
 from privpac.result import Released
-from privpac.rules.named import RULES, rule_class
-
-__all__ = [
-    "ManifestFile",
-    "bytes_of",
-    "demo",
-    "in_arguments",
-    "protocol",
-    "roles",
-    "simulate",
-    "task_parameters",
-]
-
+from privpac.rules.base import RULES
+from privpac.rules.named import rule_class
+from privpac.rules.populations import standard_population
 
 protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
@@ -358,7 +343,7 @@ def client(
     again = " again, the same bytes as before" if kept.again else ""
     used = own.spent
     typer.echo(
-        f"sent for {own.person}{again}, run {made.manifest.run.hex()[:16]}: {promise(made.manifest).summary}\n"
+        f"sent for {own.person}{again}, run {made.manifest.run.hex()[:16]}: {guarantee_of(made.manifest).summary}\n"
         f"{told(made.manifest)} Spent so far: epsilon {used[0]} of {own.epsilon}, delta {used[1]} of {own.delta}."
     )
 
@@ -656,7 +641,7 @@ def _tokens(path: Path) -> dict[str, str]:
 # ``privpac protocol demo``: hundreds of simulated devices in one command; ``simulate``: how far would people agree?
 
 
-REFUSED = (
+_REFUSED = (
     "this shows how people's own records vote, which no guarantee covers: say --public if the table is public already, "
     "or leave the table out and let made-up people stand in"
 )
@@ -729,12 +714,12 @@ def simulate(
         data = _made_up(rule, features, people, positive_int(records, "--records-per-user"), noise)
     else:
         if not public:
-            raise ParameterError(REFUSED)
+            raise ParameterError(_REFUSED)
         if user is None or label is None:
             raise ParameterError("a table needs --user and --label")
         with working("reading the table"):
-            written = csv_options(separator, header, names)
-            data = UserData.read(table, user=user, features=features, label=label, **written)
+            spec = TableSpec(user, features, label)
+            data = UserData.of_files(table, spec, csv_format(separator, header, names))
     with working("asking everybody"):
         found = simulate_agreement(rule, data, task=task, seeds=seeds, min_records=min_records, public=True)
     if json:

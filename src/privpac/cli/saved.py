@@ -8,15 +8,13 @@ from privpac.api.learn import load
 from privpac.errors import ModelFileError, NoReleaseError
 from privpac.rules.base import Rule
 
-__all__ = ["saved_rule"]
-
 
 def saved_rule(path: str | Path, without: str) -> Rule:
     """The rule in a file that ``learn --out`` wrote; ``without`` says what cannot be done where none was released."""
     released = load(path)
     if not released:
         raise NoReleaseError(f"{str(path)!r} holds no rule: nothing was released, so {without}")
-    rule = released.hypothesis
+    rule = released.value
     if not isinstance(rule, Rule):
         raise ModelFileError(f"{str(path)!r} holds a {type(rule).__name__}, not a rule: it does not predict")
     return rule

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privpac.cli.app import FAILED, Commands, app, fail, working
-from privpac.cli.declared import FurtherSchema, table_facts
+from privpac.cli.declared import FurtherSchema, spec_of
 from privpac.cli.deliver import check_recovery
 from privpac.cli.options import (
     METHOD,
@@ -29,15 +29,15 @@ from privpac.cli.options import (
     MaxRecords,
     Names,
     NeighboursOption,
-    OnInvalid,
-    OnInvalidLabel,
+    OnInvalidLabelOption,
+    OnInvalidOption,
     People,
     Positive,
-    Rule,
+    RuleOption,
     Separator,
     User,
     check_targets,
-    csv_options,
+    csv_format,
     open_ledger,
     table_argument,
 )
@@ -46,11 +46,9 @@ from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, one_of
 from privpac.lazy import need
 from privpac.ledger import check_room
+from privpac.methods.prediction.service_plan import plan_service
 from privpac.parameters import DEFAULT_BETA
-from privpac.planning.services import plan_service
 from privpac.rules.named import default_rule, rule_class
-
-__all__ = ["serve"]
 
 serve = Commands(
     help="Answer label queries privately: fit a session, run the service, manage keys.", no_args_is_help=True
@@ -62,8 +60,8 @@ serve.add_typer(keys, name="keys")
 _NOMINAL_USERS = 10_000
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
-Session = Annotated[Path, typer.Argument(help="The session's file, made with: privpac serve fit")]
-Ledger = Annotated[
+_Session = Annotated[Path, typer.Argument(help="The session's file, made with: privpac serve fit")]
+_Ledger = Annotated[
     Path,
     typer.Option(
         help="Budget ledger that pays for the session and counts its answers (made with: privpac ledger new)."
@@ -91,13 +89,13 @@ def fit(
     table: Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")],
     epsilon: Epsilon,
     queries: Annotated[int, typer.Option("--queries", "-k", help="How many new answers the service will give in all.")],
-    ledger: Ledger,
+    ledger: _Ledger,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the encrypted session.")],
     label: Label = None,
     feature: Features = None,
     user: User = None,
     schema: FurtherSchema = None,
-    rule: Rule = None,
+    rule: RuleOption = None,
     delta: Annotated[
         str,
         typer.Option(
@@ -125,8 +123,8 @@ def fit(
     beta: Annotated[str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)] = str(
         float(DEFAULT_BETA)
     ),
-    on_invalid: OnInvalid = None,
-    on_invalid_label: OnInvalidLabel = None,
+    on_invalid: OnInvalidOption = None,
+    on_invalid_label: OnInvalidLabelOption = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     separator: Separator = None,
@@ -146,8 +144,8 @@ def fit(
     # are data used.
     said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
     said |= {"on_invalid_label": on_invalid_label}
-    facts = table_facts(schema, user=user, feature=feature, labelled=True, **said)
-    features = facts.features
+    spec = spec_of(schema, user=user, feature=feature, labelled=True, **said)
+    features = spec.domains
     rule = rule or default_rule(features)
     concept = rule_class(rule, features)
     rule_name(concept)
@@ -157,7 +155,7 @@ def fit(
         "delta": delta,
         "queries": queries,
         "neighbours": relation,
-        "unit": facts.unit,
+        "unit": spec.unit,
     }
     planning |= {"max_records": max_records, "epochs": epochs, "alpha": alpha, "beta": beta}
     declared = people or (_NOMINAL_USERS if relation is Neighbours.ADD_REMOVE else None)
@@ -177,7 +175,7 @@ def fit(
         new_secret(key_file)
     secret = operator_secret(key_file)
     with working("reading the table"):
-        data = UserData.read(table, **facts.reading, **csv_options(separator, header, names))
+        data = UserData.of_files(table, spec, csv_format(separator, header, names))
     if plan is None:  # under replace the number of people is public
         plan = plan_service(concept, public_n_users=data.n_users, **planning)
     with working("learning the session"):
@@ -223,8 +221,8 @@ def fit(
 
 @serve.command()
 def run(
-    session: Session,
-    ledger: Ledger,
+    session: _Session,
+    ledger: _Ledger,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes; they share the ledger's count.")] = 1,
@@ -324,7 +322,7 @@ def _keys_of(session: Path, chosen: Path | None) -> Path:
 
 @keys.command()
 def new(
-    session: Session,
+    session: _Session,
     name: Annotated[str, typer.Option(help="Who will use the key.")],
     share: Annotated[
         int | None,
@@ -351,7 +349,7 @@ def new(
 
 
 @keys.command("list")
-def list_keys(session: Session, keys_file: Keys = None, json: Json = False) -> None:
+def list_keys(session: _Session, keys_file: Keys = None, json: Json = False) -> None:
     """All keys, without their secrets."""
     from privpac.serve.keys import KeyStore
 
@@ -374,7 +372,7 @@ def list_keys(session: Session, keys_file: Keys = None, json: Json = False) -> N
 
 @keys.command()
 def revoke(
-    session: Session, identity: Annotated[str, typer.Argument(help="The key's id.")], keys_file: Keys = None
+    session: _Session, identity: Annotated[str, typer.Argument(help="The key's id.")], keys_file: Keys = None
 ) -> None:
     """Stop a key from working, for good."""
     from privpac.serve.keys import KeyStore

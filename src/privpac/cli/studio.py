@@ -20,8 +20,6 @@ from privpac.cli.app import app
 from privpac.errors import MissingExtra, ParameterError
 from privpac.lazy import EXTRAS
 
-__all__ = ["studio"]
-
 _LOCAL = "127.0.0.1"
 
 

@@ -10,9 +10,7 @@ import typer
 from privpac.cli.app import app
 from privpac.cli.options import Epsilon, Json, NeighboursOption
 from privpac.guarantee import Guarantee, Unit
-from privpac.methods.user_level import WAYS, ItemAlgorithm
-
-__all__ = ["user_level"]
+from privpac.methods.user_level import STRATEGIES, ItemAlgorithm
 
 
 @app.command(name="user-level")
@@ -21,7 +19,7 @@ def user_level(
     epsilon: Epsilon,
     item_delta: Annotated[str, typer.Option("--item-delta", help="Its delta, if any.")] = "0",
     delta: Annotated[str, typer.Option("--delta", "-d", help="What may be promised per person.")] = "0",
-    way: Annotated[str, typer.Option("--way", help=f"{', '.join(WAYS)}.")] = "auto",
+    strategy: Annotated[str, typer.Option("--strategy", help=f"{', '.join(STRATEGIES)}.")] = "auto",
     max_records: Annotated[int | None, typer.Option("--max-records", help="At most so many records a person.")] = None,
     neighbours: NeighboursOption = "add-remove",
     json: Json = False,
@@ -31,12 +29,14 @@ def user_level(
     privpac user-level --item-epsilon 0.25 --epsilon 1
     """
     item = Guarantee(item_epsilon, item_delta, unit=Unit.ITEM, neighbours=neighbours)
-    made = ItemAlgorithm(len, item, epsilon, delta, way_named=way, max_records=max_records)
+    made = ItemAlgorithm(len, item, epsilon, delta, strategy_named=strategy, max_records=max_records)
     if json:
         rows = [
-            {"way": one.name, "records": one.records, "rate": str(one.rate), "guarantee": one.guarantee.to_dict()}
-            for one in made.ways
+            {"strategy": one.name, "records": one.records, "rate": str(one.rate), "guarantee": one.guarantee.to_dict()}
+            for one in made.strategies
         ]
-        typer.echo(json_format.dumps({"chosen": made.way.name, "because": made.reason, "ways": rows}, indent=1))
+        typer.echo(
+            json_format.dumps({"chosen": made.strategy.name, "because": made.reason, "strategies": rows}, indent=1)
+        )
         return
-    typer.echo(f"{made.way}\nchosen because: {made.reason}")
+    typer.echo(f"{made.strategy}\nchosen because: {made.reason}")

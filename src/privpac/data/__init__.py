@@ -1,31 +1,11 @@
 """Tables, domains and users: what learners fold.
 
 ``UserData`` groups a table by user and encodes it on declared ``Domain`` s; ``Users`` and ``Kernel`` are the contract
-between a dataset, wherever it lives, and a learner.
+between a dataset, wherever it lives, and a learner.  A table is declared by a ``TableSpec`` (``spec``), a type of
+column is one class (``domains``), an engine one subclass of ``ChunkedUsers`` (``engines.lazy_plan``).  Read ``users``
+first.
 """
 
-from privpac.data.declare import parse_domain, parse_feature
-from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers, Missing, Texts
-from privpac.data.schema import OnInvalid
-from privpac.data.schema_file import Schema
-from privpac.data.suggest import suggest_domains
-from privpac.data.users import Kernel, UserData, Users
+from privpac.lazy import attach_stub
 
-__all__ = [
-    "Categories",
-    "Dates",
-    "Domain",
-    "Floats",
-    "Grid",
-    "Integers",
-    "Kernel",
-    "Missing",
-    "OnInvalid",
-    "Schema",
-    "Texts",
-    "UserData",
-    "Users",
-    "parse_domain",
-    "parse_feature",
-    "suggest_domains",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

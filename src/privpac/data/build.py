@@ -6,52 +6,23 @@ moved to its user.  A record that a rule drops leaves its user in place, so bind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import polars as pl
 
+from privpac.arrays import Bools, Bytes, Words
 from privpac.data.columns import column, named_texts, numbers, text
-from privpac.data.domains import Categories, Domain, Integers, read_column
+from privpac.data.domains import Categories, Integers, read_column
 from privpac.data.grouping import Grouping, Offsets, Rows, group, item_offsets, take
 from privpac.data.ids import SPOILT, as_ids
 from privpac.data.objects import NUMBERS, OBJECTS, by_kind
 from privpac.data.readers import read_frame
-from privpac.data.schema import (
-    Bools,
-    Bytes,
-    OnInvalid,
-    OnInvalidLabel,
-    Tally,
-    Verdict,
-    Words,
-    accept,
-    accept_ids,
-    broken,
-    tallied,
-    wrong_type,
-)
-from privpac.errors import ParameterError, SchemaError
-from privpac.guarantee import one_of
-
-__all__ = [
-    "BuiltUsers",
-    "Declared",
-    "assemble",
-    "check_positive",
-    "declare",
-    "declared_labels",
-    "from_lists",
-    "invalid_labels",
-    "judged_labels",
-    "matrix_columns",
-    "read_labels",
-    "record_values",
-]
-
+from privpac.data.schema import OnInvalid, Tally, Verdict, accept, accept_ids, broken, tallied, wrong_type
+from privpac.data.spec import TableSpec
+from privpac.errors import SchemaError
 
 # What a label means, value by value.
 #
@@ -63,43 +34,43 @@ __all__ = [
 _TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "False": 0, "True": 1, "FALSE": 0, "TRUE": 1}
 
 
-def read_labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[Bytes, Bools | None]:
+def read_labels(series: pl.Series, spec: TableSpec, plain_text: bool) -> tuple[Bytes, Bools | None]:
     """Codes of labels and the records to keep, ``None`` for all of them."""
-    labels, verdicts = judged_labels(series, declared, plain_text)
-    return labels, accept(verdicts=verdicts, on_invalid=OnInvalid(declared.on_invalid_label), **_said(declared))
+    labels, verdicts = judged_labels(series, spec, plain_text)
+    return labels, accept(verdicts=verdicts, on_invalid=OnInvalid(spec.on_invalid_label), **_label_words(spec))
 
 
-def invalid_labels(declared: Declared, counts: dict[int, int]) -> SchemaError:
+def invalid_labels(spec: TableSpec, counts: dict[int, int]) -> SchemaError:
     """What is wrong with the labels, by the number of records with each verdict."""
-    return broken(counts=counts, **_said(declared))
+    return broken(counts=counts, **_label_words(spec))
 
 
-def _said(declared: Declared) -> dict[str, Any]:
-    assert declared.label is not None
-    if declared.positive is not None:
+def _label_words(spec: TableSpec) -> dict[str, Any]:
+    assert spec.label is not None
+    if spec.positive is not None:
         unread, allowed = "unreadable", "texts, numbers or booleans"
-    elif declared.label_map is not None:
-        said = "classes" if declared.classes else "label_map"
+    elif spec.meaning is not None:
+        said = "classes" if spec.classes else "label_map"
         unread, allowed = f"not in {said}", f"the values of {said}"
     else:
         unread, allowed = "", "0/1 or booleans; else name the labels with positive=, classes= or label_map="
     words = {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: "not 0 or 1", Verdict.UNREAD: unread}
-    name = declared.name(declared.label)
+    name = spec.name(spec.label)
     return {"name": name, "words": words, "allowed": allowed, "repair": "on_invalid_label='drop'"}
 
 
-def judged_labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[Bytes, Bytes | None]:
+def judged_labels(series: pl.Series, spec: TableSpec, plain_text: bool) -> tuple[Bytes, Bytes | None]:
     """Codes of labels and a verdict each (``None``: all good); raises only for a column of the wrong type."""
-    assert declared.label is not None
-    name = declared.name(declared.label)
-    if declared.positive is not None:
-        wanted = text(pl.Series([declared.positive]))[0]
-        _check_type(series.dtype, wanted, declared.positive, name)
+    assert spec.label is not None
+    name = spec.name(spec.label)
+    if spec.positive is not None:
+        wanted = text(pl.Series([spec.positive]))[0]
+        _check_type(series.dtype, wanted, spec.positive, name)
         shown, verdicts = named_texts(series, name)
         return (shown == wanted).fill_null(False).cast(pl.UInt8).to_numpy(writable=True), verdicts
-    if declared.label_map is not None:
-        codes, verdicts = Categories(declared.label_map).read(series, name)
-        return np.array([int(target) for target in declared.label_map.values()], np.uint8)[codes], verdicts
+    if spec.meaning is not None:
+        codes, verdicts = Categories(spec.meaning).read(series, name)
+        return np.array([int(target) for target in spec.meaning.values()], np.uint8)[codes], verdicts
     if plain_text:
         # A CSV has no types: what a label may be is what it may be written as.
         series = series.replace_strict(
@@ -146,8 +117,10 @@ def _check_type(dtype: pl.DataType, wanted: str, said: Any, name: str) -> None:
         possible = wanted in ("true", "false")
     else:
         written = pl.Series([wanted])
-        value = written.str.to_date("%Y-%m-%d", strict=False) if dtype == pl.Date else _cast(written, dtype)
-        possible = value is None or text(value)[0] == wanted
+        if dtype == pl.Date:
+            possible = text(written.str.to_date("%Y-%m-%d", strict=False))[0] == wanted
+        else:  # types that have no labels at all are refused when they are read
+            possible = not dtype.is_numeric() or text(written.cast(dtype, strict=False))[0] == wanted
     if not possible:
         raise SchemaError(
             f"column {name!r} has type {dtype.base_type().__name__}, which cannot hold the label {said!r} (positive=): "
@@ -155,24 +128,19 @@ def _check_type(dtype: pl.DataType, wanted: str, said: Any, name: str) -> None:
         ) from None
 
 
-def _cast(written: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    """``None`` for types that have no labels at all, which are refused when they are read."""
-    return written.cast(dtype, strict=False) if dtype.is_numeric() else None
-
-
-def check_positive(declared: Declared, positives: int, records: int) -> None:
+def check_positive(spec: TableSpec, positives: int, records: int) -> None:
     """Refuse, where ``on_invalid`` raises, a table in which nobody has the label that ``positive=`` names: most often
     it is spelled in another way, and every label would be 0.
 
     Like all errors of that rule it may depend on one record, and comes before anything is spent.  The other rules say
     nothing: whether anybody has the label is private.
     """
-    strict = declared.on_invalid is OnInvalid.RAISE and not declared.counted
-    if declared.positive is None or not strict or positives or not records:
+    strict = spec.on_invalid is OnInvalid.RAISE and not spec.counted
+    if spec.positive is None or not strict or positives or not records:
         return
-    assert declared.label is not None
+    assert spec.label is not None
     raise SchemaError(
-        f"column {declared.name(declared.label)!r}: no record has the label {declared.positive!r} (positive=); labels "
+        f"column {spec.name(spec.label)!r}: no record has the label {spec.positive!r} (positive=); labels "
         "are compared letter by letter, capitals and spaces included: check the spelling; if nobody has it, name all "
         "labels with label_map="
     ) from None
@@ -181,65 +149,6 @@ def check_positive(declared: Declared, positives: int, records: int) -> None:
 _LABEL = "\0label"
 _SPOILT = object()
 """What no column can read."""
-_PLAIN_YES = {"1", "1.0", "true", "yes", "y", "t"}
-"""Labels that say no more than that there is one."""
-
-
-MOST_CLASSES = 64
-
-
-class ClassMap(dict[Any, int]):
-    """Labels to codes ``0..c-1``, from a list of classes."""
-
-
-def declared_labels(classes: Any, label_map: Mapping[Any, int] | None) -> Mapping[Any, int] | None:
-    """What labels mean: a map to 0 and 1 as it is, or a list of two classes or more, in order."""
-    if classes is None:
-        return label_map
-    if label_map is not None:
-        raise ParameterError("give either classes or label_map: each of them says what the labels mean")
-    names = Categories(classes).values
-    if not 2 <= len(names) <= MOST_CLASSES:
-        raise ParameterError(f"classes must be 2 to {MOST_CLASSES} different labels, got {len(names)}")
-    return ClassMap((name, code) for code, name in enumerate(names))
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What the caller said about the table, checked before the table is touched."""
-
-    user: str | None
-    features: Mapping[str, Domain | None]
-    label: str | None
-    on_invalid: OnInvalid
-    label_map: Mapping[str | int | bool, int] | None
-    shown: Mapping[str, str]
-    positive: str | int | bool | None = None
-    on_invalid_label: OnInvalidLabel = OnInvalidLabel.RAISE
-    counted: bool = False
-    """Read for a ``check`` only: what would be refused is counted."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The labels, where they were declared as classes."""
-        return tuple(map(str, self.label_map)) if isinstance(self.label_map, ClassMap) else ()
-
-    @property
-    def wanted(self) -> list[str]:
-        return [name for name in (self.user, *self.features, self.label) if name is not None]
-
-    @property
-    def predicted(self) -> str | None:
-        """What a rule predicts, in words: the values that mean 1 where they say more than yes, or else the column."""
-        ones = [self.positive] if self.positive is not None else [v for v, to in (self.label_map or {}).items() if to]
-        said = [str(value) for value in ones]
-        if said and len(self.classes) < 3 and not any(text.lower() in _PLAIN_YES for text in said):
-            return " or ".join(said)
-        return None if self.label is None or self.label.startswith("\0") else self.label
-
-    def name(self, column: str) -> str:
-        """The column's name in messages."""
-        return self.shown.get(column, column)
 
 
 class BuiltUsers(NamedTuple):
@@ -255,61 +164,9 @@ class BuiltUsers(NamedTuple):
     tally: Tally | None = None
 
 
-def declare(
-    user: str | None,
-    features: Any,
-    label: str | None,
-    on_invalid: OnInvalid | str,
-    label_map: Mapping[Any, int] | None,
-    shown: Mapping[str, str] | None = None,
-    positive: str | int | bool | None = None,
-    on_invalid_label: OnInvalidLabel | str | None = None,
-) -> Declared:
-    """Check the declaration alone."""
-    named = {features: None} if isinstance(features, str) else features
-    if not isinstance(named, Mapping):
-        if not isinstance(named, Iterable):
-            raise TypeError(f"features must be names or a mapping from names to domains, got {type(features).__name__}")
-        listed = list(named)
-        named = dict.fromkeys(listed)
-        if len(named) < len(listed):
-            raise ParameterError("a feature is named twice")
-    if not named:
-        raise ParameterError("features must name at least one column, got none")
-    for name, domain in named.items():
-        if not isinstance(name, str):
-            raise TypeError(f"a feature must be a column name, got {type(name).__name__}")
-        if domain is not None and not isinstance(domain, Domain):
-            raise TypeError(
-                f"the domain of {name!r} must be a Domain such as Integers(0, 10), got {type(domain).__name__}"
-            )
-    for role, value in (("user", user), ("label", label)):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{role} must be a column name or None, got {type(value).__name__}")
-        if value in named or (value is not None and user == label):
-            raise ParameterError(f"column {value!r} has two roles; user, features and label must be different columns")
-    if label_map is not None:
-        if not isinstance(label_map, Mapping):
-            raise TypeError(f"label_map must be a mapping from values to 0 or 1, got {type(label_map).__name__}")
-        Categories(label_map)
-        if not isinstance(label_map, ClassMap) and not all(
-            isinstance(target, (int, np.integer, np.bool_)) and target in (0, 1) for target in label_map.values()
-        ):
-            raise ParameterError("label_map must map every value to 0 or 1")
-    if positive is not None:
-        if label_map is not None:
-            raise ParameterError("positive= names the value that means 1, label_map= says it of all values; give one")
-        if label is None:
-            raise ParameterError("positive= is a value of the label column: name label= too")
-        Categories([positive])
-    policy = one_of(OnInvalid, on_invalid, "on_invalid")
-    for_labels = one_of(OnInvalidLabel, on_invalid_label or OnInvalidLabel.RAISE, "on_invalid_label")
-    return Declared(user, dict(named), label, policy, label_map, shown or {}, positive, for_labels)
-
-
 def assemble(
     table: dict[str, pl.Series],
-    declared: Declared,
+    spec: TableSpec,
     *,
     offsets: Offsets | None = None,
     plain_text: bool = False,
@@ -317,21 +174,21 @@ def assemble(
 ) -> BuiltUsers:
     """Group a table by user, encode declared columns and labels, and count what that meets; ``whole`` says that there
     are no other rows."""
-    with tallied(declared.counted) as tally:
-        parts = _assemble(table, declared, offsets, plain_text, whole)
+    with tallied(spec.counted) as tally:
+        parts = _assemble(table, spec, offsets, plain_text, whole)
     tally.records = len(next(iter(table.values())))
     tally.people = int(np.count_nonzero(np.diff(parts.offsets)))
     return parts._replace(tally=tally)
 
 
 def _assemble(
-    table: dict[str, pl.Series], declared: Declared, offsets: Offsets | None, plain_text: bool, whole: bool
+    table: dict[str, pl.Series], spec: TableSpec, offsets: Offsets | None, plain_text: bool, whole: bool
 ) -> BuiltUsers:
     ids, rows = None, len(next(iter(table.values())))
     if any(len(series) != rows for series in table.values()):
         raise SchemaError("the columns have different lengths; a table needs one value per record in each") from None
-    if declared.user is not None:
-        table, ids = _identify(table, declared)
+    if spec.user is not None:
+        table, ids = _identify(table, spec)
         groups = group(ids)
         ids = _first_ids(ids, groups)
     else:
@@ -340,32 +197,32 @@ def _assemble(
     raw: dict[str, pl.Series] = {}
     vocabularies: dict[str, pl.Series] = {}
     keep: Bools | None = None
-    for name, domain in declared.features.items():
+    for name, domain in spec.features.items():
         if domain is None:
             raw[name] = _own(table[name], groups.order)
             continue
-        (found, verdicts), vocabulary = read_column(domain, table[name], declared.name(name))
-        keep = _both(keep, domain.accept(verdicts, declared.on_invalid, declared.name(name)))
+        (found, verdicts), vocabulary = read_column(domain, table[name], spec.name(name))
+        keep = _both(keep, domain.accept(verdicts, spec.on_invalid, spec.name(name)))
         codes[name] = _move(found, groups.order)
         if vocabulary is not None:
             vocabularies[name] = vocabulary
         del found, verdicts
     labels = None
-    if declared.label is not None:
-        found_labels, good = read_labels(table[declared.label], declared, plain_text)
+    if spec.label is not None:
+        found_labels, good = read_labels(table[spec.label], spec, plain_text)
         if whole:
-            check_positive(declared, int(np.count_nonzero(found_labels)), len(found_labels))
+            check_positive(spec, int(np.count_nonzero(found_labels)), len(found_labels))
         keep, labels = _both(keep, good), _move(found_labels, groups.order)
     return BuiltUsers(
         groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order), vocabularies
     )
 
 
-def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str, pl.Series], pl.Series]:
-    assert declared.user is not None
-    name = declared.name(declared.user)
-    ids, absent, spoilt = as_ids(table[declared.user], name)
-    mine = accept_ids(name, absent, spoilt, SPOILT, declared.on_invalid)
+def _identify(table: dict[str, pl.Series], spec: TableSpec) -> tuple[dict[str, pl.Series], pl.Series]:
+    assert spec.user is not None
+    name = spec.name(spec.user)
+    ids, absent, spoilt = as_ids(table[spec.user], name)
+    mine = accept_ids(name, absent, spoilt, SPOILT, spec.on_invalid)
     if mine is None:
         return table, ids
     good = pl.Series(mine)

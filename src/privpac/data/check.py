@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import polars as pl
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
-from privpac.data.domains import Domain, Texts, in_one_line
+from privpac.data.domains import Domain, in_one_line
 from privpac.data.schema import OF_IDS, Fault, Tally, Verdict
 from privpac.display import Shown
 from privpac.errors import ParameterError
@@ -27,18 +27,6 @@ from privpac.guarantee import positive_int
 
 if TYPE_CHECKING:
     from privpac.data.users import UserData
-
-__all__ = [
-    "ColumnFault",
-    "ReadCounts",
-    "ReadCountsKernel",
-    "DataCheck",
-    "LabelCount",
-    "MUCH",
-    "NOTICE",
-    "PART",
-    "result_of",
-]
 
 NOTICE = (
     "for the curator only: these counts are not protected. Correct mistakes of the table or of its declaration with "
@@ -111,24 +99,12 @@ class DataCheck(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for a program that shows them to the curator."""
-        labels = [{"label": found.label, "records": found.records} for found in self.labels]
-        for entry, found in zip(labels, self.labels):
-            entry |= {} if found.read_as is None else {"read_as": found.read_as}
-        names = ("column", "reason", "records", "what")
-        return {
-            "notice": NOTICE,
-            "records_read": self.records_read,
-            "records_kept": self.records_kept,
-            "people_read": self.people_read,
-            "people_kept": self.people_kept,
-            "columns": [{name: getattr(found, name) for name in names} for found in self.columns],
-            "labels": labels,
-            "records_per_person": dict(self.records_per_person),
-            "max_records": self.max_records,
-            "people_over_cap": self.people_over_cap,
-            "unchecked": list(self.unchecked),
-            "warnings": list(self.warnings),
-        }
+        found = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        found["labels"] = [
+            {name: value for name, value in label.items() if name != "read_as" or value is not None}
+            for label in found["labels"]
+        ]
+        return {"notice": NOTICE, **found}
 
     def to_frame(self) -> pl.DataFrame:
         """A row for each column and reason: records, and their share of all that were read."""
@@ -154,7 +130,8 @@ class DataCheck(Shown):
         if self.people_over_cap is not None:
             lines.append(f"people with more than max_records = {self.max_records:,}: {self.people_over_cap:,}")
         if self.labels:
-            lines += ["", *_aligned([("label", "records", "read as"), *map(_label_row, self.labels)])]
+            named = [(found.label, f"{found.records:,}", found.read_as or found.label) for found in self.labels]
+            lines += ["", *_aligned([("label", "records", "read as"), *named])]
         if self.columns:
             rows = [("column", "records", "", "reason")]
             rows += [(f.column, _of(f.records, self.records_read), f.what, f.reason) for f in self.columns]
@@ -173,18 +150,14 @@ class DataCheck(Shown):
         raise TypeError("a DataCheck is for the curator's eyes and is not stored; run the check again")
 
 
-def _label_row(found: LabelCount) -> tuple[str, ...]:
-    return found.label, f"{found.records:,}", found.read_as or found.label
-
-
 def _of(part: int, whole: int) -> str:
-    return f"{part:,} ({percent(part / whole)})" if part and whole else f"{part:,}"
+    return f"{part:,} ({_percent(part / whole)})" if part and whole else f"{part:,}"
 
 
-def percent(share: float) -> str:
+def _percent(share: float) -> str:
     """At most two significant digits.
 
-    >>> percent(0.2876), percent(0.0001), percent(1)
+    >>> _percent(0.2876), _percent(0.0001), _percent(1)
     ('29 %', '0.01 %', '100 %')
     """
     return "100 %" if share >= 0.995 else f"{100 * share:.2g} %"
@@ -319,7 +292,7 @@ def _lost(found: DataCheck) -> Iterator[str]:
         (found.lost_people, found.people_read, "people"),
     ):
         if lost > MUCH * read:
-            yield f"{lost:,} of {read:,} {name} are lost ({percent(lost / read)})"
+            yield f"{lost:,} of {read:,} {name} are lost ({_percent(lost / read)})"
 
 
 def _remedies(faults: Mapping[Fault, int], records: int, features: Mapping[str, Domain | None]) -> Iterator[str]:
@@ -328,7 +301,8 @@ def _remedies(faults: Mapping[Fault, int], records: int, features: Mapping[str, 
         if fault.what == "repaired" or count <= MUCH * records or fault.column not in features:
             continue
         name, lost = fault.column, f"column {fault.column!r}: {fault.reason} in {count:,} records"
-        if fault.verdict is Verdict.MISSING and not isinstance(features[name], Texts):
+        domain = features[name]
+        if fault.verdict is Verdict.MISSING and not (domain is not None and domain.open):
             yield (
                 f"{lost}; to keep them as a category of their own, which small trees and scorecards read, write "
                 f'Missing(domain, "own"), in a schema file missing = "own", on the command line '

@@ -19,27 +19,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bools, Bytes
 from privpac.data.objects import MOMENTS, NAMED, OBJECTS, objects, parts, unreadable
-from privpac.data.schema import Bools, Bytes, Verdict, quietly, wrong_type
+from privpac.data.schema import Verdict, quietly, wrong_type
 from privpac.errors import SchemaError
 from privpac.lazy import need
-
-__all__ = [
-    "arrow_frame",
-    "buffers",
-    "check_arrow",
-    "column",
-    "days",
-    "holds_text",
-    "missing",
-    "moments",
-    "named_texts",
-    "numbers",
-    "plain",
-    "sound",
-    "text",
-    "without_zeros",
-]
 
 _PER_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _FIRST_DAY, _LAST_DAY = (
@@ -164,7 +148,7 @@ def missing(series: pl.Series) -> Bools | None:
     return series.is_null().to_numpy() if series.null_count() else None
 
 
-def numbers(series: pl.Series) -> NDArray[Any]:
+def numbers(series: pl.Series) -> Array:
     """A boolean, integer or float series as a numpy array of 64 bits; nulls become 0 (or NaN)."""
     if series.dtype.is_float():
         wide = series.cast(pl.Float64)

@@ -26,12 +26,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Words
 from privpac.data.columns import holds_text, missing, numbers
 from privpac.data.grouping import dictionary
 from privpac.data.jit import jit
-from privpac.data.schema import Bytes, Encoded, Verdict, Words, wrong_type
-
-__all__ = ["Ladder", "by_distinct_text", "covers", "float_keys", "on_floats", "on_ladder", "read_number"]
+from privpac.data.schema import Encoded, Verdict, wrong_type
 
 _LIMIT = 4096  # digits and exponents beyond this are far outside every domain
 
@@ -122,7 +121,7 @@ def _all_on(series: pl.Series, ladder: Ladder) -> Encoded:
     return Encoded(codes, None)
 
 
-def _whole(values: NDArray[Any], ladder: Ladder) -> Encoded:
+def _whole(values: Array, ladder: Ladder) -> Encoded:
     codes: Words = values.view(np.uint64) - np.uint64(ladder.start % (1 << 64))
     below, above = values < ladder.start, values > ladder.end
     if not (below.any() or above.any()):
@@ -131,7 +130,7 @@ def _whole(values: NDArray[Any], ladder: Ladder) -> Encoded:
     return Encoded(codes, (below | above).astype(np.uint8) * np.uint8(Verdict.OUTSIDE))
 
 
-def _integers_on_grid(values: NDArray[Any], ladder: Ladder) -> Encoded:
+def _integers_on_grid(values: Array, ladder: Ladder) -> Encoded:
     unit = 10**ladder.places
     below, above = values < -(-ladder.start // unit), values > ladder.end // unit
     outside = below | above
@@ -295,7 +294,7 @@ def on_floats(series: pl.Series, name: str) -> Encoded:
     return _with_missing(Encoded(codes, None if clean else verdicts), series)
 
 
-def _exact_floats(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+def _exact_floats(values: Array) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
     floats = values.astype(np.float64)
     if not len(values) or (int(values.max()) <= 1 << 53 and int(values.min()) >= -(1 << 53)):
         return floats, None

@@ -22,27 +22,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bools, Bytes, Words
 from privpac.data.columns import buffers, numbers, text
 from privpac.data.jit import jit
-from privpac.data.schema import Bools, Bytes, Words
-
-__all__ = [
-    "Grouping",
-    "Offsets",
-    "Rows",
-    "ascends",
-    "compress",
-    "dictionary",
-    "group",
-    "hash_ids",
-    "item_offsets",
-    "keep_first",
-    "keep_hash",
-    "mix",
-    "ranked",
-    "take",
-]
-
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
@@ -60,7 +42,7 @@ class Grouping(NamedTuple):
     order: Rows | None
 
     @property
-    def firsts(self) -> NDArray[Any]:
+    def firsts(self) -> Array:
         """The first row of each user."""
         return self.offsets[:-1] if self.order is None else self.order[self.offsets[:-1]]
 
@@ -72,7 +54,7 @@ def group(ids: pl.Series) -> Grouping:
     return _group_integers(numbers(ids))
 
 
-def _group_integers(keys: NDArray[Any]) -> Grouping:
+def _group_integers(keys: Array) -> Grouping:
     if not len(keys):
         return Grouping(np.zeros(1, np.int64), None)
     least, most, ascending = _survey(keys)
@@ -112,7 +94,7 @@ def dictionary(texts: pl.Series) -> tuple[NDArray[np.int64], pl.Series]:
     return out, present.gather(found.firsts).alias("")
 
 
-def ranked(codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def ranked(codes: Array) -> tuple[Array, NDArray[np.int64]]:
     """The distinct codes (integers from 0 on) in order, and the rank of every one among them: ``np.unique``, without
     its sort where codes are small."""
     top = int(codes.max(initial=0)) + 1
@@ -153,7 +135,7 @@ def mix(word: np.uint64) -> np.uint64:
 
 
 @jit
-def ascends(keys: NDArray[Any]) -> bool:
+def ascends(keys: Array) -> bool:
     """Whether no key is below the one before; block by block, because a loop that may stop anywhere looks at one key at
     a time."""
     for first in range(1, keys.size, _BLOCK):
@@ -167,7 +149,7 @@ def ascends(keys: NDArray[Any]) -> bool:
 
 
 @jit
-def _survey(keys: NDArray[Any]) -> tuple[Any, Any, bool]:
+def _survey(keys: Array) -> tuple[Any, Any, bool]:
     if ascends(keys):
         return keys[0], keys[keys.size - 1], True
     least, most = keys[0], keys[0]
@@ -177,7 +159,7 @@ def _survey(keys: NDArray[Any]) -> tuple[Any, Any, bool]:
 
 
 @jit
-def _runs(keys: NDArray[Any]) -> Offsets:
+def _runs(keys: Array) -> Offsets:
     users = 1
     for i in range(1, keys.size):
         users += int(keys[i] != keys[i - 1])
@@ -300,7 +282,7 @@ def _number(offsets: Offsets, order: Rows, out: NDArray[np.int64]) -> None:
 
 
 @jit
-def take(values: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+def take(values: Array, order: Array) -> Array:
     """``values[order]`` without widening the index."""
     out = np.empty(order.size, values.dtype)
     for i in range(order.size):
@@ -351,7 +333,7 @@ def keep_first(offsets: Offsets, cap: int) -> Bools:
     return _first(offsets, cap)
 
 
-def keep_hash(offsets: Offsets, cap: int, ids: Words, columns: Iterable[NDArray[Any]], salt: bytes) -> Bools:
+def keep_hash(offsets: Offsets, cap: int, ids: Words, columns: Iterable[Array], salt: bytes) -> Bools:
     """Mask of each user's ``cap`` records of smallest word."""
     digest = hashlib.sha256(b"privpac max_records 1" + salt).digest()
     words = _start(offsets, ids, np.uint64(int.from_bytes(digest[:8], "little")))
@@ -389,7 +371,7 @@ def _start(offsets: Offsets, ids: Words, key: np.uint64) -> Words:
 
 
 @jit
-def _absorb(words: Words, column: NDArray[Any]) -> None:
+def _absorb(words: Words, column: Array) -> None:
     for i in range(words.size):
         words[i] = mix(words[i] ^ np.uint64(column[i]))
 

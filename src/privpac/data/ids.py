@@ -32,11 +32,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from privpac.arrays import Bools
 from privpac.data.columns import column, missing, moments, without_zeros
 from privpac.data.objects import MOMENTS, OBJECTS, Kind, parts
-from privpac.data.schema import Bools, wrong_type
-
-__all__ = ["SPOILT", "as_ids", "composed", "id_column"]
+from privpac.data.schema import wrong_type
 
 SPOILT = (
     "are fractions or beyond 2^53 (2^24 in 32 bits, 2^11 in 16) in a float, or dates outside the years 1 to 9999, or "

@@ -17,12 +17,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from privpac.data.native import CompiledLoop, available, entries, kind_of
+from privpac.data.native import CompiledLoop, argument_kind, available, entries
 from privpac.lazy import WHEN_COMPILING, need
 
-__all__ = ["jit"]
-
-F = TypeVar("F", bound=Callable[..., Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
 #: ``listed`` (the tests): types that nobody listed are a mistake; ``compile`` (benchmarks): do without compiled loops;
 #: ``>FILE``: write down the types of all calls, for ``make signatures``.
 MODE = os.environ.get("PRIVPAC_KERNELS", "")
@@ -36,7 +34,7 @@ class Loop:
         update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
-        kinds = ",".join(map(kind_of, arguments))
+        kinds = ",".join(map(argument_kind, arguments))
         entry = self._compiled.get(kinds)
         if entry is not None:
             return entry(arguments)
@@ -46,7 +44,7 @@ class Loop:
             _write_down(f"{self.__module__}:{self.__name__} {kinds}")
         if self._compiled and any(map(_gappy, arguments)):
             packed = tuple(np.ascontiguousarray(a) if _gappy(a) else a for a in arguments)
-            entry = self._compiled.get(",".join(map(kind_of, packed)))
+            entry = self._compiled.get(",".join(map(argument_kind, packed)))
             if entry is not None:
                 result = entry(packed)
                 for given, made in zip(arguments, packed):
@@ -68,7 +66,7 @@ class Loop:
         return self.__name__
 
 
-def _gappy(value: Any) -> bool:
+def _gappy(value: object) -> bool:
     return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
@@ -97,19 +95,19 @@ def _watch() -> None:
     events = need("numba.core.event")
 
     class Listener(events.Listener):  # type: ignore[misc, name-defined]
-        def on_start(self, event: Any) -> None:
+        def on_start(self, event: object) -> None:
             while WHEN_COMPILING:
                 WHEN_COMPILING.pop()()
 
-        def on_end(self, event: Any) -> None:
+        def on_end(self, event: object) -> None:
             pass
 
     events.register("numba:compile", Listener())
 
 
-def jit(function: F) -> F:
+def jit(function: _F) -> _F:
     if MODE.startswith(">"):
-        return cast(F, Loop(function, {}))
+        return cast(_F, Loop(function, {}))
     if MODE == "compile" or not available():
-        return cast(F, _compile(function))
-    return cast(F, Loop(function, entries(function.__module__, function.__name__)))
+        return cast(_F, _compile(function))
+    return cast(_F, Loop(function, entries(function.__module__, function.__name__)))

@@ -20,25 +20,23 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CompiledLoop", "available", "entries", "kind_of"]
-
 HERE = Path(__file__).parent
 _SLOTS = {"b1": "?7x", "f4": "f4x", "f8": "d"}  # others are read from the low bytes of a whole word
 _ROOMS = {"b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
 _ROOMS |= {"f4": "f", "f8": "d"}
 
 
-def kind_of(value: Any) -> str:
+def argument_kind(value: object) -> str:
     """The written type of an argument.
 
-    >>> kind_of((3, np.zeros((2, 2)), True, 2**63))
+    >>> argument_kind((3, np.zeros((2, 2)), True, 2**63))
     '(i8,f8[2C],b1,u8)'
     """
     if isinstance(value, np.ndarray):
         # one axis of at most one item counts as contiguous, as for numba
         return f"{value.dtype.str.lstrip('<|')}[{value.ndim}{'C' if value.flags.c_contiguous else 'A'}]"
     if isinstance(value, tuple):
-        return "(" + ",".join(map(kind_of, value)) + ")"
+        return "(" + ",".join(map(argument_kind, value)) + ")"
     if isinstance(value, bool):
         return "b1"
     if isinstance(value, int):
@@ -48,7 +46,7 @@ def kind_of(value: Any) -> str:
     return str(np.asarray(value).dtype.str[1:])
 
 
-def _flat(values: tuple[Any, ...], out: list[Any]) -> list[Any]:
+def _flat(values: tuple[object, ...], out: list[object]) -> list[object]:
     for value in values:
         if isinstance(value, np.ndarray):
             out += (0, 0, value.size, value.itemsize, value.__array_interface__["data"][0])
@@ -94,7 +92,7 @@ class _Owned:
     """Memory that a loop allocated and Python owns now; or, where there is no block, a part of its ``arguments``."""
 
     def __init__(
-        self, block: int, described: dict[str, Any], release: Callable[[int], None], arguments: tuple[Any, ...]
+        self, block: int, described: dict[str, Any], release: Callable[[int], None], arguments: tuple[object, ...]
     ) -> None:
         self.__array_interface__, self._block, self._release = described, block, release
         self._kept = () if block else arguments
@@ -128,7 +126,7 @@ class CompiledLoop:
         rooms = struct.Struct("@" + "".join(map(_rooms, _parts(returned))))
         self._unpack, self._room = rooms.unpack_from, ctypes.c_char * (rooms.size + 8)
 
-    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+    def __call__(self, arguments: tuple[object, ...]) -> Any:
         packed = self._pack(*_flat(arguments, []))
         room, wrong = self._room(), ctypes.c_void_p()
         code = self._function(packed, room, ctypes.addressof(wrong))
@@ -136,7 +134,7 @@ class CompiledLoop:
             raise _error(wrong.value, code)
         return self._read(self._returned, iter(self._unpack(room)), arguments) if self._returned else None
 
-    def _read(self, kind: str, values: Iterator[Any], arguments: tuple[Any, ...]) -> Any:
+    def _read(self, kind: str, values: Iterator[Any], arguments: tuple[object, ...]) -> Any:
         if kind.startswith("("):
             return tuple(self._read(part, values, arguments) for part in _parts(kind[1:-1]))
         if not kind.endswith("]"):

@@ -38,9 +38,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.schema import Bools, Encoded, Verdict
-
-__all__ = ["DATED", "MOMENTS", "NAMED", "NUMBERS", "OBJECTS", "Kind", "by_kind", "objects", "parts", "unreadable"]
+from privpac.arrays import Bools
+from privpac.data.schema import Encoded, Verdict
 
 
 class Kind(IntEnum):
@@ -73,6 +72,8 @@ NAMED = NUMBERS | {Kind.TEXT, Kind.DATE}
 DATED = frozenset({Kind.TEXT, Kind.DATE, Kind.MOMENT, Kind.ZONED})
 
 Read = tuple[Kind, str | None]
+Reader = Callable[[Any], Read]
+"""Reads objects of one type."""
 _GAP: Read = (Kind.GAP, None)
 _UNREAD: Read = (Kind.UNREAD, None)
 _BITS = 13_000  # integers of 3,900 digits and more are beyond every end, whatever they are
@@ -87,35 +88,35 @@ _UNITS = {"W": 7 * _DAY, "D": _DAY, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10
 # One object
 
 
-def _truth(value: Any) -> Read:
+def _truth(value: object) -> Read:
     return Kind.TRUTH, "true" if value else "false"
 
 
-def _whole(value: Any) -> Read:
+def _whole(value: int) -> Read:
     number = int.__int__(value)
     if number.bit_length() > _BITS:
         return Kind.DECIMAL, "1E+5000" if number > 0 else "-1E+5000"
     return Kind.WHOLE, int.__repr__(number)
 
 
-def _double(value: Any) -> Read:
+def _double(value: float) -> Read:
     shown = float.__repr__(value)
     return _GAP if shown == "nan" else (Kind.DOUBLE, shown)
 
 
-def _single(value: Any) -> Read:
+def _single(value: np.floating[Any]) -> Read:
     return _GAP if np.isnan(value) else (Kind.SINGLE, str(np.float32(value)))
 
 
-def _half(value: Any) -> Read:
+def _half(value: np.floating[Any]) -> Read:
     return _GAP if np.isnan(value) else (Kind.HALF, str(np.float32(value)))
 
 
-def _wide(value: Any) -> Read:
+def _wide(value: np.floating[Any]) -> Read:
     return _GAP if np.isnan(value) else _UNREAD  # no column holds more than 64 bits
 
 
-def _decimal(value: Any) -> Read:
+def _decimal(value: Decimal) -> Read:
     if Decimal.is_nan(value):
         return _GAP
     if not value:
@@ -127,7 +128,7 @@ def _decimal(value: Any) -> Read:
     return Kind.DECIMAL, shown if places.strip("0") else whole
 
 
-def _fraction(value: Any) -> Read:
+def _fraction(value: Fraction) -> Read:
     above, below = value.numerator, value.denominator
     if below == 1:
         return _whole(above)
@@ -140,18 +141,18 @@ def _fraction(value: Any) -> Read:
     return Kind.DECIMAL, f"{'-' * (digits < 0)}{shown[:-_PLACES]}.{shown[-_PLACES:].rstrip('0')}"
 
 
-def _text(value: Any) -> Read:
+def _text(value: str) -> Read:
     shown = str.__str__(value)
     if not shown.isascii():
         shown.encode()  # half a letter raises, and is unreadable
     return (Kind.TEXT, shown) if len(shown) < _LONGEST else _UNREAD
 
 
-def _bytes(value: Any) -> Read:
+def _bytes(value: bytes) -> Read:
     return Kind.BYTES, bytes.hex(value)
 
 
-def _date(value: Any) -> Read:
+def _date(value: date) -> Read:
     return Kind.DATE, str(date.toordinal(value) - _EPOCH)
 
 
@@ -160,7 +161,7 @@ def _clock(total: int) -> str:
     return f"{min(max(day, -_FARTHEST), _FARTHEST)} {rest}"
 
 
-def _moment(value: Any) -> Read:
+def _moment(value: datetime) -> Read:
     at = datetime.time(value)
     seconds = (at.hour * 60 + at.minute) * 60 + at.second
     local = (date.toordinal(value) - _EPOCH) * _DAY + (seconds * 10**6 + at.microsecond) * 1000
@@ -170,7 +171,7 @@ def _moment(value: Any) -> Read:
     return Kind.ZONED, f"{_clock(local)} {_clock(local - offset // timedelta(microseconds=1) * 1000)}"
 
 
-def _stamp(value: Any) -> Read:
+def _stamp(value: np.datetime64) -> Read:
     if np.isnat(value):
         return _GAP
     unit, count = np.datetime_data(value.dtype)
@@ -187,7 +188,7 @@ def _timestamp(value: Any) -> Read:
     return Kind.ZONED, f"{_stamp(value.tz_localize(None).asm8)[1]} {universal[1]}"
 
 
-_READERS: dict[type, Callable[[Any], Read]] = {
+_READERS: dict[type, Reader] = {
     NoneType: lambda _: _GAP,
     bool: _truth,
     str: _text,
@@ -205,14 +206,14 @@ _READERS: dict[type, Callable[[Any], Read]] = {
     np.longdouble: _wide,
     np.datetime64: _stamp,
 }
-_PANDAS: dict[str, Callable[[Any], Read]] = {
+_PANDAS: dict[str, Reader] = {
     "NAType": _READERS[NoneType],
     "NaTType": _READERS[NoneType],
     "Timestamp": _timestamp,
 }
 
 
-def _reader(kind: type) -> Callable[[Any], Read]:
+def _reader(kind: type) -> Reader:
     """How objects of a type are read: as the first of its bases that is known."""
     if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in _PANDAS:
         return _PANDAS[kind.__name__]
@@ -222,16 +223,16 @@ def _reader(kind: type) -> Callable[[Any], Read]:
 # Columns
 
 
-def objects(values: list[Any]) -> pl.Series:
+def objects(values: list[object]) -> pl.Series:
     """The column of some objects."""
     found = _alike(values)
     return _each(values) if found is None else found
 
 
-def _each(values: list[Any]) -> pl.Series:
+def _each(values: list[object]) -> pl.Series:
     kinds = np.zeros(len(values), np.uint8)
     texts: list[str | None] = [None] * len(values)
-    readers: dict[type, Callable[[Any], Read]] = {}
+    readers: dict[type, Reader] = {}
     for i, value in enumerate(values):
         kind = type(value)
         try:
@@ -251,7 +252,7 @@ _ALIKE: dict[type, tuple[Kind, type[pl.DataType]]] = {
 }
 
 
-def _alike(values: list[Any]) -> pl.Series | None:
+def _alike(values: list[object]) -> pl.Series | None:
     """The same without a loop, where objects are of one simple type or missing and polars can hold them all."""
     try:
         types = set(map(type, values)) - {NoneType}
@@ -261,7 +262,7 @@ def _alike(values: list[Any]) -> pl.Series | None:
         return None
     kind, dtype = _ALIKE[simple]
     if simple is int:  # polars writes an integer that it cannot hold to the terminal
-        whole = [value for value in values if value is not None]
+        whole = [value for value in values if isinstance(value, int)]
         if min(whole) < -(1 << 63) or max(whole) >= 1 << 63:
             return None
     try:

@@ -18,8 +18,6 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["PrivateFolder"]
-
 _LOCK = "lock"
 _YOUNG = 60.0
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -35,24 +35,10 @@ from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 from privpac.lazy import need
 
-__all__ = [
-    "AS_USUAL",
-    "CsvFormat",
-    "MISSING_TEXTS",
-    "check_names",
-    "check_size",
-    "counted_rows",
-    "csv_names",
-    "expand",
-    "no_format",
-    "read_files",
-    "read_frame",
-]
-
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
 
-Table = dict[str, pl.Series]
+_Table = dict[str, pl.Series]
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _LONGEST = 1 << 24
 """Characters of a first line; what has more is no line of names."""
@@ -125,7 +111,7 @@ class CsvFormat:
 AS_USUAL = CsvFormat()
 
 
-def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> Table:
+def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> _Table:
     """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows; ``user`` names the
     one of ids."""
     if hasattr(frame, "iloc"):  # pandas allows one name twice
@@ -159,7 +145,7 @@ def read_files(
     wanted: Sequence[str],
     missing: Sequence[str] = MISSING_TEXTS,
     written: CsvFormat = AS_USUAL,
-) -> tuple[Table, bool]:
+) -> tuple[_Table, bool]:
     """Columns of one file or of all files of a glob in the order of their names, and whether they are plain text."""
     if isinstance(missing, str):
         raise TypeError("missing must be a list of texts, got one text")

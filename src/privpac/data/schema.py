@@ -35,33 +35,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from privpac.arrays import Bools, Bytes, Words
 from privpac.errors import PrivpacError, SchemaError
 
-__all__ = [
-    "Bools",
-    "Bytes",
-    "Encoded",
-    "Fault",
-    "OF_IDS",
-    "OnInvalid",
-    "OnInvalidLabel",
-    "Tally",
-    "Verdict",
-    "Words",
-    "accept",
-    "accept_ids",
-    "broken",
-    "quietly",
-    "tallied",
-    "wrong_type",
-]
-
-Words = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
-Bools = NDArray[np.bool_]
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _REPAIR = "on_invalid='drop' or 'clamp'"
 
@@ -98,7 +76,7 @@ class Encoded(NamedTuple):
     verdicts: Bytes | None
 
 
-def quietly(action: Callable[[], T], message: str) -> T:
+def quietly(action: Callable[[], _T], message: str) -> _T:
     """Run a reader; if it fails, say ``message`` and nothing of what the reader said."""
     try:
         return action()
@@ -189,15 +167,23 @@ def accept(
 ) -> Bools | None:
     """The mask of records to keep, ``None`` for all of them; raises if the rule is to raise, and names the
     ``repair``."""
-    tally = _TALLY.get()
-    if tally is None or verdicts is None:
-        return _kept(name, verdicts, words, allowed, on_invalid, repair)
-    refused = tally.lenient and on_invalid is OnInvalid.RAISE
-    good = np.asarray(verdicts == Verdict.GOOD)
-    keep = good if refused else _kept(name, verdicts, words, allowed, on_invalid, repair)
-    if keep is None:
+    if verdicts is None:
         return None
-    for verdict, count in enumerate(np.bincount(verdicts).tolist()):
+    tally, counts = _TALLY.get(), np.bincount(verdicts, minlength=len(Verdict)).tolist()
+    if counts[Verdict.GOOD] == len(verdicts):
+        return None
+    raises = on_invalid is OnInvalid.RAISE
+    refused = raises and tally is not None and tally.lenient
+    if raises and not refused:
+        raise broken(name, dict(enumerate(counts)), words, allowed, repair) from None
+    keep = np.asarray(verdicts == Verdict.GOOD)
+    if not refused:
+        keep |= verdicts == Verdict.OFF
+        if on_invalid is OnInvalid.CLAMP:
+            keep |= verdicts == Verdict.OUTSIDE
+    if tally is None:
+        return keep
+    for verdict, count in enumerate(counts):
         if count and verdict != Verdict.GOOD:
             # One verdict has one fate, so that any of its records shows it.
             repaired = bool(keep[np.argmax(verdicts == verdict)])
@@ -226,17 +212,3 @@ def accept_ids(name: str, absent: Bools | None, spoilt: Bools | None, rule: str,
             tally.faults[Fault(name, verdict, f"{OF_IDS} {words[verdict]}", what)] += count
     bad: Bools = np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
     return ~bad
-
-
-def _kept(
-    name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid, repair: str
-) -> Bools | None:
-    if verdicts is None:
-        return None
-    counts = np.bincount(verdicts, minlength=len(Verdict))
-    if counts[Verdict.GOOD] == len(verdicts):
-        return None
-    if on_invalid is OnInvalid.RAISE:
-        raise broken(name, dict(enumerate(counts.tolist())), words, allowed, repair) from None
-    kept = (verdicts == Verdict.GOOD) | (verdicts == Verdict.OFF)
-    return np.asarray(kept if on_invalid is OnInvalid.DROP else kept | (verdicts == Verdict.OUTSIDE))

@@ -19,24 +19,22 @@ what everybody may know, or deleted the line.  Whatever a caller says beside a s
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, TypedDict, TypeVar, get_args
 
-from privpac.data.build import Declared, declare, declared_labels
-from privpac.data.declare import categories_text, domain_text, parse_domain
-from privpac.data.domains import Categories, Domain, Floats, Grid, Missing, MissingRule, Texts
+from privpac.data.domains import Categories, Domain, Floats, Missing, MissingRule, parse_domain, toml_kind
 from privpac.data.schema import OnInvalid, OnInvalidLabel
+from privpac.data.spec import LabelValue, NamedFeatures, TableSpec, named_features
 from privpac.errors import ParameterError
 from privpac.files import write_whole
 from privpac.guarantee import one_of
-
-__all__ = ["BY_SCHEMA", "OPEN", "Schema", "chosen_features", "declared_with", "domain_value", "read_schema"]
 
 OPEN = "?"
 """Stands where a person has to write."""
@@ -78,6 +76,11 @@ class Schema:
     notes : mapping of names to texts
         Comments of the file, by column or key.
 
+    Raises
+    ------
+    ParameterError
+        Declarations that contradict each other; the text names the column.
+
     Examples
     --------
     >>> import privpac as pp
@@ -117,8 +120,8 @@ class Schema:
             object.__setattr__(self, "on_invalid_label", policy)
         if self.missing is not None and self.missing not in get_args(MissingRule):
             raise ParameterError(f"missing must be 'own', 'drop' or 'raise', got {self.missing!r}")
-        classes = None if self.classes is None else tuple(declared_labels(self.classes, None) or ())
-        object.__setattr__(self, "classes", classes)
+        if self.classes is not None:
+            object.__setattr__(self, "classes", Categories(self.classes).values)
         meanings = (self.positive, self.label_map, self.classes)
         if self.label is None and any(meaning is not None for meaning in meanings):
             raise ParameterError(
@@ -126,12 +129,14 @@ class Schema:
             )
         known = {name: domain or Floats() for name, domain in self.columns.items()} or {"\0none": Floats()}
         user, label = (None if name == OPEN else name for name in (self.user, self.label))
-        meaning = None if label is None else declared_labels(self.classes, self.label_map)
-        positive = None if label is None else self.positive
-        declare(user, known, label, self.on_invalid or OnInvalid.RAISE, meaning, positive=positive)
+        TableSpec(user, known, label, **(self._meaning() if label else {"classes": self.classes}))
         if self.label_map is not None:  # labels are compared as texts
             pairs = {str(_plain(name)): int(to) for name, to in self.label_map.items()}
             object.__setattr__(self, "label_map", MappingProxyType(pairs))
+
+    def _meaning(self) -> dict[str, Any]:
+        """What labels mean, in fields of a ``TableSpec``."""
+        return {"positive": self.positive, "label_map": self.label_map, "classes": tuple(self.classes or ())}
 
     # Reading
 
@@ -170,7 +175,7 @@ class Schema:
     def _with_missing(self, domain: Domain, policy: OnInvalid) -> Domain:
         """The domain with the rule of all columns, where that says more than what happens to invalid values anyway."""
         known = self.missing == "own" or (self.missing == "drop" and policy is OnInvalid.RAISE)
-        bare = not known or isinstance(domain, (Missing, Texts))
+        bare = not known or domain.open or domain.present is not domain
         return domain if bare else Missing(domain, self.missing)  # type: ignore[arg-type]
 
     # Writing
@@ -190,10 +195,10 @@ class Schema:
             lines.append(f"label_map = {{ {pairs} }}")
         lines += ["", "[columns]"]
         for name, domain in self.columns.items():
-            lines += self._line(_key(name), OPEN if domain is None else domain_value(domain), f"columns.{name}")
+            lines += self._line(_key(name), OPEN if domain is None else domain.to_schema(), f"columns.{name}")
         return "\n".join(lines).lstrip("\n") + "\n"
 
-    def _line(self, key: str, value: Any, note: str) -> list[str]:
+    def _line(self, key: str, value: object, note: str) -> list[str]:
         text = f"{key} = {_toml(value)}"
         said = _said(self.notes.get(note, ""))
         if not said:
@@ -213,34 +218,11 @@ def _said(note: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in note).split())
 
 
-def domain_value(domain: Domain) -> str | list[Any] | dict[str, Any]:
-    """A domain as a schema file says it: a text, a list of categories, or a table of ordered ones."""
-    if isinstance(domain, Categories):
-        text, texts = categories_text(domain), all(isinstance(name, str) for name in domain.values)
-        if texts and text.startswith("{"):
-            return text
-        return {"values": list(domain.values), "ordered": True} if domain.ordered else list(domain.values)
-    if isinstance(domain, Missing):
-        inner = domain_value(domain.inner)
-        # Names that need a list are written as one inside the text, ordered or not.
-        text = inner if isinstance(inner, str) else _list_text(domain.inner)
-        return f"{text},missing={domain.rule}"
-    if isinstance(domain, Grid):
-        ends = domain.to_dict()
-        return f"{ends['lo']}:{ends['hi']}:{ends['step']}"
-    return domain_text(domain).removeprefix("=") or "number"
-
-
-def _list_text(domain: Domain) -> str:
-    assert isinstance(domain, Categories)
-    return json.dumps(list(domain.values), ensure_ascii=False) + ",ordered=true" * domain.ordered
-
-
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """A text, whole number, truth or list of them.
 
     TOML's basic strings have the escapes of JSON, but know no surrogates and no bare delete character.
@@ -250,7 +232,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, bool) or not isinstance(value, str):
-        return str(value).lower() if isinstance(value, bool) else str(int(value))
+        return str(value).lower() if isinstance(value, bool) else format(value, "d")
     if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ParameterError(
             "a name holds half a letter (a lone surrogate), which no file in UTF-8 can hold; rename it"
@@ -306,87 +288,117 @@ def parse_schema(text: str) -> Schema:
         raise ParameterError('there is no table of columns: write [columns], then lines such as age = "0:120"')
     for key in ("user", "label", "on_invalid", "on_invalid_label", "missing"):
         if not isinstance(found.get(key, ""), str):
-            raise ParameterError(f"{key} must be text in quotes, got {_kind(found[key])}")
+            raise ParameterError(f"{key} must be text in quotes, got {toml_kind(found[key])}")
     if not isinstance(found.get("positive", ""), (str, int)):
-        raise ParameterError(f"positive must be one label value, got {_kind(found['positive'])}")
+        raise ParameterError(f"positive must be one label value, got {toml_kind(found['positive'])}")
     for key, kind, such in (("classes", list, '["a", "b", "c"]'), ("label_map", dict, "{ yes = 1, no = 0 }")):
         if not isinstance(found.get(key, kind()), kind):
-            raise ParameterError(f"{key} is written {such}, got {_kind(found[key])}")
+            raise ParameterError(f"{key} is written {such}, got {toml_kind(found[key])}")
     told = {key: value for key, value in found.items() if key != "columns"}
     return Schema(columns={name: _domain(name, value) for name, value in columns.items()}, **told)
 
 
-def _domain(name: str, value: Any) -> Domain | None:
+def _domain(name: str, value: object) -> Domain | None:
     if value == OPEN:
         return None
     try:
-        if isinstance(value, list):
-            return Categories(value)
-        if isinstance(value, dict) and "values" in value and set(value) <= {"values", "ordered"}:
-            if not isinstance(value["values"], list):
-                raise ParameterError(f"values is a list of categories, got {_kind(value['values'])}")
-            return Categories(value["values"], ordered=value.get("ordered", False))
         if isinstance(value, str) and value.strip():
             return parse_domain(value)
+        found = next((one for kind in Domain.kinds() if (one := kind.from_schema(value)) is not None), None)
     except (ParameterError, TypeError) as error:
         raise ParameterError(f"the column {name[:60]!r}: {error}") from None
-    seen = "an empty text" if isinstance(value, str) else _kind(value)
-    raise ParameterError(f"the column {name[:60]!r} must have a domain such as {_EXAMPLES}, got {seen}")
+    if found is None:
+        seen = "an empty text" if isinstance(value, str) else toml_kind(value)
+        raise ParameterError(f"the column {name[:60]!r} must have a domain such as {_EXAMPLES}, got {seen}")
+    return found
 
 
-def _kind(value: Any) -> str:
-    words = {bool: "true or false", int: "a number", float: "a number", dict: "a table", list: "a list", str: "a text"}
-    return words.get(type(value), "a date or time")
+# The one place where keywords and a schema become a spec
 
 
-# A schema and what is said beside it
+class TableFields(TypedDict, total=False):
+    """The keywords of every function that reads a table; see :class:`privpac.data.TableSpec`."""
+
+    user: str | None
+    features: NamedFeatures | None
+    label: str | None
+    on_invalid: OnInvalid | str | None
+    on_invalid_label: OnInvalidLabel | str | None
+    label_map: Mapping[Any, int] | None
+    positive: LabelValue | None
+    classes: Sequence[Any] | None
+    schema: Schema | str | os.PathLike[str] | None
+
+
+def table_spec(spec: TableSpec | None, fields: TableFields) -> TableSpec:
+    """The declaration of a table: a spec as it is, or one made of its fields and the schema that they name."""
+    if spec is None:
+        said = dict(fields)
+        return declared_with(said.pop("schema", None), **said)  # type: ignore[arg-type]
+    if not isinstance(spec, TableSpec):
+        raise TypeError(f"a table is declared by a TableSpec or by keywords, got {type(spec).__name__}")
+    if fields:
+        raise TypeError(f"the spec says everything about the table: leave out {', '.join(fields)}")
+    return spec
+
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def shows_fields(function: _F) -> _F:
+    """List the fields of a table in ``help`` and notebooks, as checkers of types read them off ``TableFields``."""
+    shown = inspect.signature(function)
+    own = [one for one in shown.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    fields = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=BY_SCHEMA if name == "user" else None, annotation=kind
+        )
+        for name, kind in TableFields.__annotations__.items()
+    ]
+    first = [one for one in own if one.kind is not one.KEYWORD_ONLY]
+    rest = [one for one in own if one.kind is one.KEYWORD_ONLY]
+    function.__signature__ = shown.replace(parameters=[*first, *fields, *rest])  # type: ignore[attr-defined]
+    return function
 
 
 def declared_with(
     schema: Schema | str | os.PathLike[str] | None,
     *,
-    user: Any,
-    features: Any,
-    label: str | None,
-    on_invalid: OnInvalid | str | None,
-    label_map: Mapping[Any, int] | None,
-    positive: str | int | bool | None,
-    classes: Sequence[Any] | None,
+    user: str | None = BY_SCHEMA,
+    features: NamedFeatures | None = None,
+    label: str | None = None,
+    on_invalid: OnInvalid | str | None = None,
+    label_map: Mapping[Any, int] | None = None,
+    positive: LabelValue | None = None,
+    classes: Sequence[Any] | None = None,
     on_invalid_label: OnInvalidLabel | str | None = None,
     own_columns: bool = False,
-) -> Declared:
-    """One declaration of what a caller and a schema say; the caller goes first, with ``own_columns`` alone on
-    columns."""
-    said = declared_labels(classes, label_map)
-    if schema is None:
-        for name, value, nothing in (("user", user, BY_SCHEMA), ("features", features, None)):
-            if value is nothing:
-                raise TypeError(f"{name}= is missing: say it here, or name a schema= that does")
-        rule = on_invalid or OnInvalid.RAISE
-        return declare(user, features, label, rule, said, positive=positive, on_invalid_label=on_invalid_label)
-    found = read_schema(schema)
-    found.check("the schema" if isinstance(schema, Schema) else f"the schema {os.fspath(schema)!r}")
-    user = found.user if user is BY_SCHEMA else user
-    if label in (None, found.label) and said is None and positive is None:
-        said, positive = declared_labels(found.classes, found.label_map), found.positive
-    label = found.label if label is None else label
-    policy = on_invalid or found.on_invalid or OnInvalid.RAISE
-    named = features if own_columns else chosen_features(found.domains(policy), features, {user, label})
-    labels = on_invalid_label or found.on_invalid_label
-    return declare(user, named, label, policy, said, positive=positive, on_invalid_label=labels)
-
-
-def chosen_features(known: Mapping[str, Domain], features: Any, taken: set[str | None]) -> Any:
-    """The columns of a schema: all without another role, or those named; a domain given beside a name goes first."""
-    if features is None:
-        return {name: domain for name, domain in known.items() if name not in taken}
-    listed = [features] if isinstance(features, str) else features
-    if not isinstance(listed, Mapping) and not isinstance(listed, Sequence):
-        return features  # refused with the others
-    given = dict(listed) if isinstance(listed, Mapping) else dict.fromkeys(listed)
-    strange = [name for name, domain in given.items() if domain is None and name not in known]
-    if strange:
-        raise ParameterError(f"the schema has no column {strange[0]!r}; it has {', '.join(map(repr, known))}")
-    if len(given) < len(listed):
-        raise ParameterError("a feature is named twice")
-    return {name: known[name] if domain is None else domain for name, domain in given.items()}
+) -> TableSpec:
+    """One spec of what a caller and a schema say; the caller goes first, with ``own_columns`` alone on columns."""
+    meaning: dict[str, Any] = {"positive": positive, "label_map": label_map}
+    meaning["classes"] = () if classes is None else Categories(classes).values
+    unnamed = classes is None and label_map is None and positive is None
+    known: dict[str, Domain] | None = None
+    if schema is not None:
+        found = read_schema(schema)
+        found.check("the schema" if isinstance(schema, Schema) else f"the schema {os.fspath(schema)!r}")
+        user = found.user if user is BY_SCHEMA else user
+        if unnamed and label in (None, found.label):
+            meaning = found._meaning()
+        label = found.label if label is None else label
+        on_invalid = on_invalid or found.on_invalid
+        on_invalid_label = on_invalid_label or found.on_invalid_label
+        known = None if own_columns else found.domains(on_invalid)
+    for name, value, nothing in (("user", user, BY_SCHEMA), ("features", features, None)):
+        if value is nothing and schema is None:
+            raise TypeError(f"{name}= is missing: say it here, or name a schema= that does")
+    if known is not None and features is None:
+        features = {name: domain for name, domain in known.items() if name not in (user, label)}
+    elif known is not None and isinstance(features, (str, Mapping, Sequence)):
+        named = named_features(features)
+        strange = [name for name, domain in named.items() if domain is None and name not in known]
+        if strange:
+            raise ParameterError(f"the schema has no column {strange[0]!r}; it has {', '.join(map(repr, known))}")
+        features = {name: known[name] if domain is None else domain for name, domain in named.items()}
+    rules: dict[str, Any] = {"on_invalid": on_invalid, "on_invalid_label": on_invalid_label}
+    return TableSpec(user, features, label, **rules, **meaning)  # type: ignore[arg-type]

@@ -20,13 +20,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privpac.arrays import Bytes, Words
 from privpac.data.columns import buffers, text
 from privpac.data.jit import jit
-from privpac.data.schema import Bytes, Words
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-
-__all__ = ["Shares", "keyed_words", "new_key", "private_ids", "read_key", "read_shares"]
 
 Shares = Mapping[str, tuple[int, int]]
 """Name of a part -> first and last-but-one hash that fall into it."""

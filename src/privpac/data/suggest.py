@@ -19,8 +19,7 @@ import narwhals as nw
 import polars as pl
 
 from privpac.data.columns import text
-from privpac.data.declare import parse_domain
-from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers, MissingRule
+from privpac.data.domains import Domain, Integers, MissingRule, parse_domain
 from privpac.data.objects import OBJECTS
 from privpac.data.readers import (
     AS_USUAL,
@@ -38,17 +37,6 @@ from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit, one_of
 from privpac.lazy import need
 
-__all__ = [
-    "LABELS",
-    "PEOPLE",
-    "chosen",
-    "column_types",
-    "known_domain",
-    "suggest_domains",
-    "words_of",
-]
-
-
 # What everybody knows about columns of some names: ranges that no table is needed for.
 #
 # A column is looked up by the words of its name (``bodyTemp_c`` has the words body, temp, c).  The entry with the most
@@ -56,9 +44,9 @@ __all__ = [
 # values are something else.  Ranges are wide on purpose: they cost little, and a value outside them is a mistake.
 
 
-Entry = tuple[str, str, str]
+_Entry = tuple[str, str, str]
 
-_ENTRIES: tuple[Entry, ...] = (
+_ENTRIES: tuple[_Entry, ...] = (
     # people
     ("age", "0:120", "years; nobody is older than about 120"),
     ("weight", "0:400", "kilograms; the heaviest people are below 400 (in pounds write 0:900)"),
@@ -156,35 +144,24 @@ _KNOWN = {frozenset(key.split()): (domain, reason) for key, domain, reason in _E
 
 OTHER = frozenset(
     (
-        *(
-            "change",
-            "diff",
-            "difference",
-            "delta",
-            "ratio",
-            "log",
-            "code",
-            "group",
-            "category",
-            "class",
-            "type",
-            "name",
-        ),
-        *("id", "number", "count", "total", "sum", "rank", "bin", "level", "since", "until", "from", "to", "text"),
-        *("note", "date", "time", "zscore", "std", "sd", "var"),
+        *("change", "diff", "difference", "delta", "ratio", "log", "code", "group", "category", "class"),
+        *("type", "name", "id", "number", "count", "total", "sum", "rank", "bin", "level", "since", "until"),
+        *("from", "to", "text", "note", "date", "time", "zscore", "std", "sd", "var"),
     )
 )
 """Words that make something else of the word beside them."""
 
 PEOPLE = (
-    *("person", "patient", "user", "subject", "student", "customer", "client", "member", "employee", "participant"),
-    *("respondent", "individual", "citizen", "worker", "player", "caller", "driver", "rider", "borrower", "who"),
+    *("person", "patient", "user", "subject", "student", "customer", "client", "member", "employee"),
+    *("participant", "respondent", "individual", "citizen", "worker", "player", "caller", "driver"),
+    *("rider", "borrower", "who"),
 )
 """Words for whom a record belongs to, alone or with "id"."""
 
 LABELS = (
-    *("label", "target", "outcome", "event", "y", "died", "dead", "death", "churn", "default", "readmitted", "relapse"),
-    *("late", "fraud", "status", "response", "converted", "survived", "passed", "diagnosis", "class"),
+    *("label", "target", "outcome", "event", "y", "died", "dead", "death", "churn", "default", "readmitted"),
+    *("relapse", "late", "fraud", "status", "response", "converted", "survived", "passed", "diagnosis"),
+    "class",
 )
 """Words for what is predicted."""
 
@@ -225,10 +202,9 @@ _NOTES = {
     "label": "the column to predict; delete this line for distributions and quantiles",
     "positive": "the value of the label that is predicted; every other one means the opposite",
     "on_invalid": "a number outside its domain counts as its nearest end; or drop the record, or raise",
-    "missing": "own: missing is an answer of its own (small trees, cards); drop: such records are left out",
+    "missing": "own: missing is an answer of its own (small trees, scorecards); drop: such records are left out",
 }
 _PUBLIC = "read off the table, whose ranges its owner calls public"
-_MOST_NAMES, _MOST_PLACES = 64, 6
 _WIDE = 5
 _NUMBERED = (("id",), ("number",), ("no",), ("key",))
 
@@ -273,6 +249,11 @@ def suggest_domains(
     Schema
         ``print(schema.to_toml())`` shows it, ``schema.save("visits.toml")`` writes it; ``schema.open`` lists what a
         person still has to declare.
+
+    Raises
+    ------
+    SchemaError, ParameterError
+        A file that cannot be read, or a column that it does not have.
 
     Examples
     --------
@@ -380,17 +361,12 @@ def _types_of_files(path: str | os.PathLike[str], written: CsvFormat) -> Types:
 
 
 _BY_NAME: dict[str, pl.DataType] = {
-    **{f"int{bits}": pl.Int64() for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": pl.Int64() for bits in ("", 8, 16, 32, 64)},
     **{f"uint{bits}": pl.UInt64() for bits in (8, 16, 32, 64)},
-    "int": pl.Int64(),
-    "float": pl.Float64(),
+    **dict.fromkeys(("float", "float64"), pl.Float64()),
     "float32": pl.Float32(),
-    "float64": pl.Float64(),
-    "bool": pl.Boolean(),
-    "boolean": pl.Boolean(),
-    "str": pl.String(),
-    "string": pl.String(),
-    "text": pl.String(),
+    **dict.fromkeys(("bool", "boolean"), pl.Boolean()),
+    **dict.fromkeys(("str", "string", "text"), pl.String()),
     "date": pl.Date(),
     "datetime": pl.Datetime(),
 }
@@ -429,8 +405,9 @@ def _predicted(types: Types, user: str | None) -> str | None:
 
 def _suggested(name: str, kind: pl.DataType | None) -> tuple[Domain | None, str]:
     """A domain and why; None with what a person may write."""
-    if kind == pl.Boolean:
-        return Categories(["false", "true"]), "true or false, by its type"
+    own = next((one for column in Domain.kinds() if (one := column.suggest(name, kind)) is not None), None)
+    if own is not None:
+        return own
     if kind == pl.Date or isinstance(kind, pl.Datetime):
         return None, "dates, by its type: write first and last day, such as 2020-01-01:2029-12-31"
     known = None if _is_text(kind) else known_domain(name)
@@ -488,26 +465,7 @@ def _range(series: pl.Series) -> Domain | None:
         there = there.filter(there.is_finite())
     if not len(there):
         return None
-    if series.dtype.is_integer():
-        return Integers(int(there.min()), int(there.max()))  # type: ignore[arg-type]
-    if series.dtype.is_float():
-        return _grid(there)
-    if series.dtype == pl.Date:
-        return Dates(there.min(), there.max())  # type: ignore[arg-type]
-    if series.dtype == pl.Boolean:
-        return Categories(["false", "true"])
-    names = sorted(map(str, there.unique().to_list())) if _is_text(series.dtype) else []
-    return Categories(names) if 0 < len(names) <= _MOST_NAMES else None
-
-
-def _grid(numbers: pl.Series) -> Domain:
-    """The decimals of so many places as the values have, or any number."""
-    for places in range(_MOST_PLACES + 1):
-        if bool((numbers.round(places) == numbers).all()):
-            low, high = (f"{float(end):.{places}f}" for end in (numbers.min(), numbers.max()))  # type: ignore[arg-type]
-            if float(high) - float(low) < 10**12:
-                return Grid(low, high, f"{10**-places:.{places}f}") if places else Integers(int(low), int(high))
-    return Floats()
+    return next((one for kind in Domain.kinds() if (one := kind.spanning(there)) is not None), None)
 
 
 def chosen(schema: Schema, features: Mapping[str, Domain | None], **changes: Any) -> Schema:

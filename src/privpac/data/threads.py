@@ -17,10 +17,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["even", "share_cores", "spread", "user_spans", "workers"]
-
-T = TypeVar("T")
-Span = tuple[int, int]
+_T = TypeVar("_T")
+_Span = tuple[int, int]
 
 
 _THREAD = threading.local()
@@ -37,19 +35,19 @@ def share_cores(among: int) -> None:
     _THREAD.among = among
 
 
-def even(n: int, least: int) -> list[Span]:
+def even(n: int, least: int) -> list[_Span]:
     """``range(n)`` in at most ``workers()`` nearly equal parts of ``least`` or more."""
     parts = max(1, min(workers(), n // max(least, 1)))
     return [(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
 
 
-def user_spans(offsets: NDArray[np.int64], least: int = 1 << 17) -> list[Span]:
+def user_spans(offsets: NDArray[np.int64], least: int = 1 << 17) -> list[_Span]:
     """Ranges of users that hold nearly equal numbers of records."""
     edges = [0, *(int(np.searchsorted(offsets, b)) for _, b in even(int(offsets[-1]), least)[:-1]), len(offsets) - 1]
     return [(a, b) for a, b in pairwise(edges) if a < b]
 
 
-def spread(work: Callable[..., T], calls: Sequence[tuple[int, ...]]) -> list[T]:
+def spread(work: Callable[..., _T], calls: Sequence[tuple[int, ...]]) -> list[_T]:
     """``work(*call)`` for every call, in threads if there are several; results in order."""
     if len(calls) <= 1:
         return [work(*call) for call in calls]

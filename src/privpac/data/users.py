@@ -16,45 +16,47 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from attrs import evolve
+from numpy.typing import ArrayLike, NDArray
 
-from privpac.data.build import BuiltUsers, Declared, assemble, declare, declared_labels, from_lists, matrix_columns
+from privpac.arrays import Array, Bools, Bytes, Words
+from privpac.data.build import BuiltUsers, assemble, from_lists, matrix_columns
 from privpac.data.check import DataCheck, ReadCountsKernel, result_of
 from privpac.data.columns import column
 from privpac.data.domains import Domain, read_column
 from privpac.data.grouping import Offsets, compress, hash_ids, keep_first, keep_hash, take
 from privpac.data.ids import id_column
 from privpac.data.objects import OBJECTS
-from privpac.data.readers import MISSING_TEXTS, CsvFormat, read_files, read_frame
-from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Tally, Words, tallied
-from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
+from privpac.data.readers import AS_USUAL, MISSING_TEXTS, CsvFormat, read_files, read_frame
+from privpac.data.schema import OnInvalid, OnInvalidLabel, Tally, tallied
+from privpac.data.schema_file import TableFields, shows_fields, table_spec
+from privpac.data.spec import NamedFeatures, TableSpec
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.display import Shown
 from privpac.errors import ParameterError, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of, positive_int
 
-__all__ = ["Kernel", "UserData", "Users"]
-
-P = TypeVar("P")
-Features = str | Sequence[str] | Mapping[str, Domain | None]
+_P = TypeVar("_P")
 SALT = b"privpac"
+_SHOWN = {"\0user": "users", "\0label": "y"}
+"""What messages call the arrays."""
 
 
-class Kernel(Protocol[P]):
+class Kernel(Protocol[_P]):
     """A sum over users: ``chunk`` of all users equals ``merge`` of the chunks of any split into whole users."""
 
-    def zero(self) -> P:
+    def zero(self) -> _P:
         """The value of no users."""
 
-    def chunk(self, users: UserData) -> P:
+    def chunk(self, users: UserData) -> _P:
         """The value of some users."""
 
-    def merge(self, a: P, b: P) -> P:
+    def merge(self, a: _P, b: _P) -> _P:
         """The value of two disjoint groups of users together."""
 
 
@@ -79,7 +81,7 @@ class Users(Protocol):
     def max_records(self, cap: int, rule: str | None = None, salt: bytes = SALT) -> Users:
         """Keep at most ``cap`` records per user."""
 
-    def fold(self, kernel: Kernel[P]) -> P:
+    def fold(self, kernel: Kernel[_P]) -> _P:
         """The kernel's value over all users."""
 
 
@@ -87,6 +89,8 @@ class Users(Protocol):
 class UserData(Shown):
     """Records by user, in memory.
 
+    Examples
+    --------
     >>> data = UserData.from_users([[(3, 0), (8, 1)], [], [(5, 1)]])
     >>> data
     UserData(unit='user', features={'x': 'unbound'}, label=True)
@@ -120,72 +124,83 @@ class UserData(Shown):
     # Constructors
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        user: str | None = BY_SCHEMA,
-        features: Features | None = None,
-        label: str | None = None,
-        on_invalid: OnInvalid | str | None = None,
-        on_invalid_label: OnInvalidLabel | str | None = None,
-        label_map: Mapping[Any, int] | None = None,
-        positive: Any = None,
-        classes: Sequence[Any] | None = None,
-        schema: Schema | str | os.PathLike[str] | None = None,
-    ) -> UserData:
-        """From a pandas, polars, Arrow or DuckDB table (private); what follows is public.
+    @shows_fields
+    def from_frame(cls, frame: Any, spec: TableSpec | None = None, **fields: Unpack[TableFields]) -> UserData:
+        """From a pandas, polars, Arrow or DuckDB table.
 
-        ``user`` names the column of person ids (None makes every record its own user), ``features`` the columns that
-        rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
-        ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
-        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default)
-        refuses the table, "drop" leaves the record out, "clamp" moves a number to the nearest end; both of the last
-        move a number between the domain's points to the point below.  A missing value, and a text that is no number or
-        no listed category, has no nearest end: "raise" refuses the table, "drop" and "clamp" leave the record out.
-        ``Missing(domain, "own")`` keeps missing values as a category of their own instead; ``Missing(domain, "drop")``
-        leaves their records out under "raise", too.  A label that is missing or none of the named ones is an error,
-        unless ``on_invalid_label`` is "drop".  :meth:`check` says how many records that concerns.  A ``schema``
-        (:class:`Schema`, or the path of its file) says whatever is not said here; features that are named without a
-        domain have that of the schema.
+        Parameters
+        ----------
+        frame : table
+            Private; everything else is public.
+        spec : TableSpec, optional
+            The declaration in one value, in place of the keywords below.
+        user : str or None
+            The column of person ids; None makes every record its own user.
+        features : mapping of names to domains, or names
+            The columns that rules may read.  Named without a domain they have that of the schema.
+        label : str, optional
+            The column to predict: 0/1 or booleans, or any values with one of the next three.
+        label_map, positive, classes
+            What label values mean: ``{"dead": 1, "alive": 0}``; the value that means 1, the others mean 0; or all
+            labels where there are more than two.
+        on_invalid : {"raise", "drop", "clamp"}, optional
+            What happens to a value outside its domain: "raise" (the default) refuses the table, "drop" leaves the
+            record out, "clamp" moves a number to the nearest end; the last two move a number between the domain's
+            points to the point below.  A missing value, and a text that is no number or no listed category, has no
+            nearest end: "raise" refuses the table, the others leave the record out.  ``Missing(domain, "own")`` keeps
+            missing values as a category of their own instead; ``Missing(domain, "drop")`` leaves their records out
+            under "raise", too.  :meth:`check` says how many records that concerns.
+        on_invalid_label : {"raise", "drop"}, optional
+            What happens to a record whose label is missing or none of the named ones.
+        schema : Schema or path, optional
+            Says whatever is not said here.
+
+        Returns
+        -------
+        UserData
+
+        Raises
+        ------
+        ParameterError, SchemaError
+            With column and count, never with a value.
         """
-        told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
-        told |= {"on_invalid_label": on_invalid_label}
-        declared = declared_with(schema, user=user, features=features, classes=classes, **told)
-        return cls.of_parts(assemble(read_frame(frame, declared.wanted, declared.user), declared, whole=True), declared)
+        said = table_spec(spec, fields)
+        return cls.of_parts(assemble(read_frame(frame, said.wanted, said.user), said, whole=True), said)
 
     @classmethod
+    @shows_fields
     def read(
         cls,
         path: str | os.PathLike[str],
+        spec: TableSpec | None = None,
         *,
-        user: str | None = BY_SCHEMA,
-        features: Features | None = None,
-        label: str | None = None,
-        on_invalid: OnInvalid | str | None = None,
-        on_invalid_label: OnInvalidLabel | str | None = None,
-        label_map: Mapping[Any, int] | None = None,
         missing: Sequence[str] = MISSING_TEXTS,
-        positive: Any = None,
-        classes: Sequence[Any] | None = None,
-        schema: Schema | str | os.PathLike[str] | None = None,
         separator: str | None = None,
         header: bool | None = None,
         names: Sequence[str] | None = None,
+        **fields: Unpack[TableFields],
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob.
+        """From ``.parquet`` or ``.csv`` files, one or a glob, declared as for :meth:`from_frame`.
 
         Of a CSV file ``missing`` lists the fields that mean no value, ``separator`` is the character between fields
         (a comma unless said), and ``header=False`` says that its first line is a record, not the names of columns:
         then ``names`` has them, all and in order.  A first line that looks like a record is refused unless
-        ``header=True``.  The other parameters are those of :meth:`from_frame`.
+        ``header=True``.
         """
         written = CsvFormat(separator, header, names)
-        told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
-        told |= {"on_invalid_label": on_invalid_label}
-        declared = declared_with(schema, user=user, features=features, classes=classes, **told)
-        table, plain_text = read_files(path, declared.wanted, missing, written)
-        return cls.of_parts(assemble(table, declared, plain_text=plain_text, whole=True), declared)
+        return cls.of_files(path, table_spec(spec, fields), written, missing)
+
+    @classmethod
+    def of_files(
+        cls,
+        path: str | os.PathLike[str],
+        spec: TableSpec,
+        written: CsvFormat = AS_USUAL,
+        missing: Sequence[str] = MISSING_TEXTS,
+    ) -> UserData:
+        """:meth:`read` of a table that is declared already."""
+        table, plain_text = read_files(path, spec.wanted, missing, written)
+        return cls.of_parts(assemble(table, spec, plain_text=plain_text, whole=True), spec)
 
     @classmethod
     def from_arrays(
@@ -193,34 +208,40 @@ class UserData(Shown):
         X: Any,
         y: Any = None,
         users: Any = None,
+        spec: TableSpec | None = None,
         *,
-        features: Features | None = None,
+        features: NamedFeatures | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         on_invalid_label: OnInvalidLabel | str | None = None,
         label_map: Mapping[Any, int] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> UserData:
-        """From an array (one row per record) or a frame of features, labels, and user ids (``None``: item level)."""
-        columns = matrix_columns(X, features)
-        named: Features = features if isinstance(features, Mapping) else list(columns)
+        """From an array (one row per record) or a frame of features, labels, and user ids (``None``: item level).
+
+        A ``spec`` says all that the keywords say; ids and labels are the arrays, whatever columns it names.
+        """
+        columns = matrix_columns(X, features if spec is None else spec.features)
+        named: NamedFeatures = features if isinstance(features, Mapping) else list(columns)
         user, label = ("\0user" if users is not None else None), ("\0label" if y is not None else None)
-        shown = {"\0user": "users", "\0label": "y"}
-        told: dict[str, Any] = {"shown": shown, "on_invalid_label": on_invalid_label}
-        declared = declare(user, named, label, on_invalid, declared_labels(classes, label_map), **told)
+        if spec is None:
+            labels: dict[str, Any] = {"label_map": label_map, "classes": classes, "on_invalid_label": on_invalid_label}
+            spec = TableSpec(user, named, label, on_invalid, shown=_SHOWN, **labels)
+        else:
+            spec = evolve(spec, user=user, label=label, shown=_SHOWN)
         if user is not None:
             columns[user] = id_column(users, "users")
         if label is not None:
             columns[label] = column(y, "y")
         if len({len(values) for values in columns.values()}) > 1:
             raise SchemaError("X, y and users must have one row per record each; their lengths differ") from None
-        return cls.of_parts(assemble(columns, declared), declared, "first")
+        return cls.of_parts(assemble(columns, spec), spec, "first")
 
     @classmethod
     def from_users(
         cls,
         users: Iterable[Iterable[Any]],
         *,
-        features: Features | None = None,
+        features: NamedFeatures | None = None,
         labelled: bool = True,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         on_invalid_label: OnInvalidLabel | str | None = None,
@@ -229,20 +250,31 @@ class UserData(Shown):
         """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ...,
         xd)``."""
         offsets, columns, label = from_lists(users, features, labelled)
-        named: Features = features if isinstance(features, Mapping) else [name for name in columns if name != label]
-        told: dict[str, Any] = {"shown": {"\0label": "y"}, "on_invalid_label": on_invalid_label}
-        declared = declare(None, named, label, on_invalid, declared_labels(classes, None), **told)
-        return replace(cls.of_parts(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
+        named: NamedFeatures = (
+            features if isinstance(features, Mapping) else [name for name in columns if name != label]
+        )
+        labels: dict[str, Any] = {"classes": classes, "on_invalid_label": on_invalid_label}
+        spec = TableSpec(None, named, label, on_invalid, shown=_SHOWN, **labels)
+        return replace(cls.of_parts(assemble(columns, spec, offsets=offsets), spec, "first"), unit=Unit.USER)
 
     @classmethod
-    def of_parts(cls, parts: BuiltUsers, declared: Declared, rule: str = "hash") -> UserData:
+    def of_parts(cls, parts: BuiltUsers, spec: TableSpec, rule: str = "hash") -> UserData:
         """From columns that were grouped and checked already; ``rule`` is the default of :meth:`max_records`."""
-        unit = Unit.ITEM if declared.user is None else Unit.USER
-        unbound = dict.fromkeys(declared.features)
-        data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
-        bound = unbound | {n: declared.features[n] for n in parts.codes}
-        held: dict[str, Any] = {"features": bound, "codes": parts.codes, "_vocabularies": parts.vocabularies}
-        data = replace(data, label_name=declared.predicted, classes=declared.classes, _tally=parts.tally, **held)
+        data = cls(
+            parts.offsets,
+            parts.codes,
+            parts.labels,
+            {name: domain if name in parts.codes else None for name, domain in spec.features.items()},
+            spec.unit,
+            spec.on_invalid,
+            rule,
+            parts.raw,
+            parts.ids,
+            spec.predicted,
+            parts.vocabularies,
+            classes=spec.class_names,
+            _tally=parts.tally,
+        )
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema
@@ -288,19 +320,25 @@ class UserData(Shown):
             bound = self.features[self.feature(name)]
             if bound is not None and bound != domain:
                 raise ParameterError(f"column {name!r} is declared twice: as {bound!r} and as {domain!r}; keep one")
+        fresh = {name: domain for name, domain in domains.items() if self.features[name] is None}
+        if not fresh:
+            return self
         codes, vocabularies, keep = dict(self.codes), dict(self._vocabularies), None
         with tallied() as met:
-            for name, domain in domains.items():
-                if self.features[name] is None:
-                    (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
-                    if vocabulary is not None:
-                        vocabularies[name] = vocabulary
-                    good = domain.accept(verdicts, rule, name)
-                    keep = good if keep is None else keep if good is None else keep & good
-        raw = {name: series for name, series in self._raw.items() if name not in domains}
-        held: dict[str, Any] = {"_raw": raw, "_vocabularies": vocabularies}
-        held["_tally"] = None if self._tally is None else self._tally.merge(met)
-        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), **held)
+            for name, domain in fresh.items():
+                (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
+                if vocabulary is not None:
+                    vocabularies[name] = vocabulary
+                good = domain.accept(verdicts, rule, name)
+                keep = good if keep is None else keep if good is None else keep & good
+        data = replace(
+            self,
+            codes=codes,
+            features={**self.features, **fresh},
+            _raw={name: series for name, series in self._raw.items() if name not in fresh},
+            _vocabularies=vocabularies,
+            _tally=None if self._tally is None else self._tally.merge(met),
+        )
         return data if keep is None else data._filter(keep)
 
     def check(self, max_records: int | None = None) -> DataCheck:
@@ -371,7 +409,7 @@ class UserData(Shown):
             raise ParameterError("rule 'hash' needs user ids, and these data have none; use rule='first'")
         ids = self._ids
         labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
-        words: list[NDArray[Any]] = [*(self._words(name) for name in sorted(self.codes)), labels]
+        words: list[Array] = [*(self._words(name) for name in sorted(self.codes)), labels]
         named = {n: d for n, d in self.features.items() if n in self.codes}
         bound = replace(self, features=named, _raw={}, _tally=None)
         return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
@@ -382,11 +420,14 @@ class UserData(Shown):
         vocabulary = self._vocabularies.get(name)
         return self.codes[name] if vocabulary is None else take(hash_ids(vocabulary), self.codes[name])
 
-    def take(self, users: Any) -> UserData:
+    def take(self, users: ArrayLike) -> UserData:
         """The users at these positions, or where a mask is true."""
         chosen = np.asarray(users)
         if chosen.dtype == np.bool_ and chosen.shape == (self.n_users,):
-            return self._where(chosen)
+            # Rows stay in order, so that columns are filtered, not gathered.
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes[chosen])])
+            ids = None if self._ids is None else self._ids.filter(pl.Series(chosen))
+            return replace(self._filter(np.repeat(chosen, self.sizes)), offsets=offsets, _ids=ids, _tally=None)
         if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
             raise TypeError("users must be positions, or a mask with one entry per user")
         chosen = chosen.astype(np.int64)
@@ -402,12 +443,6 @@ class UserData(Shown):
             _ids=None if self._ids is None else self._ids.gather(chosen),
             _tally=None,
         )
-
-    def _where(self, wanted: Bools) -> UserData:
-        """The users for whom a mask is true; rows stay in order, so that columns are filtered, not gathered."""
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes[wanted])])
-        ids = None if self._ids is None else self._ids.filter(pl.Series(wanted))
-        return replace(self._filter(np.repeat(wanted, self.sizes)), offsets=offsets, _ids=ids, _tally=None)
 
     def split(
         self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"
@@ -451,13 +486,13 @@ class UserData(Shown):
 
     # Folding
 
-    def fold(self, kernel: Kernel[P]) -> P:
+    def fold(self, kernel: Kernel[_P]) -> _P:
         """The kernel's value over all users, here in one piece."""
         return kernel.chunk(self)
 
     def to_lists(self) -> list[list[tuple[int, ...]]]:
         """Bound codes, in the order of the features, and the label, user by user; for small data."""
-        columns: list[NDArray[Any]] = [self.codes[name] for name in self.features if name in self.codes]
+        columns: list[Array] = [self.codes[name] for name in self.features if name in self.codes]
         columns += [] if self.labels is None else [self.labels]
         records = list(zip(*(values.tolist() for values in columns))) if columns else []
         return [records[a:b] for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist())]

@@ -1,8 +1,10 @@
-"""Agreement: many users turn their own records into the same item with the help of public randomness.
+"""What runs on somebody's device: one person in, one message out.
 
-One user in, one item out.  Everything is integer arithmetic on the standard library and numpy, so that a device can run
-it and every device gets the same bits.  A private selection among the users' items (elsewhere) is what protects them;
-see ``learner``.
+Records become one item (``items``, the learners named in ``tasks``), the item one message (``randomizers``, ``wire``,
+``keys``), after the promise of the run's ``manifest`` was recomputed and the person's ``store`` charged; ``client`` is
+all of it in one class and a command, ``submit`` sends.  Everything is integer arithmetic on the standard library and
+numpy, so that every device gets the same bits; of the rest of the package ``errors``, ``files``, ``lazy`` and ``rng``
+are imported and nothing else.  The client's distribution (``clients/python``) is this folder.  Read ``client`` first.
 
 Names are resolved on first use; import from the modules themselves where a type checker should see signatures.
 """

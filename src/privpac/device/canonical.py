@@ -20,22 +20,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privpac.device.correlated_sampling import integer
-from privpac.device.learner import Hypothesis, ItemUniverse, NumberedItems, StableLearner
-from privpac.device.records import clean
-from privpac.device.rules import LinearRule
+from privpac.device.correlated_sampling import Ints, integer
+from privpac.device.items import (
+    Hypothesis,
+    ItemUniverse,
+    LinearRule,
+    ListRules,
+    Marks,
+    NumberedItems,
+    StableLearner,
+    clean,
+)
 from privpac.device.statistical_queries import BayesRule
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["CanonicalLists", "CanonicalWeights", "PackedLists", "canonical_list", "canonical_weights"]
-
-Rules = list[tuple[int, int]]
-MAX_POINTS = 1 << 16
+MAX_LISTED_POINTS = 1 << 16
 _WORK = 1 << 20
 _ROUNDS = 60
 _START = 64
@@ -44,7 +46,7 @@ _START = 64
 # Lists of single literals
 
 
-def canonical_list(d: int, rules: Rules, default: int) -> tuple[Rules, int]:
+def canonical_list(d: int, rules: ListRules, default: int) -> tuple[ListRules, int]:
     """The one way to write a list over ``d`` columns; a rule is (literal, label), ``2 d`` stands for TRUE.
 
     >>> canonical_list(2, [(0, 1), (2, 0), (1, 1)], 1)
@@ -52,7 +54,7 @@ def canonical_list(d: int, rules: Rules, default: int) -> tuple[Rules, int]:
     >>> canonical_list(2, [(2, 0), (1, 0)], 1) == canonical_list(2, [(1, 0), (2, 0), (0, 1)], 0)
     True
     """
-    live, fixed = Rules(), set[int]()
+    live, fixed = ListRules(), set[int]()
     for literal, label in rules:
         opposite = (literal + d) % (2 * d)
         if literal == 2 * d or opposite in fixed:  # always true here: the rest is dead
@@ -63,7 +65,7 @@ def canonical_list(d: int, rules: Rules, default: int) -> tuple[Rules, int]:
             fixed.add(literal)
     while live and live[-1][1] == default:
         live.pop()
-    runs: list[Rules] = []
+    runs: list[ListRules] = []
     for literal, label in live:
         if runs and runs[-1][-1][1] == label:
             runs[-1].append((literal, label))
@@ -81,10 +83,10 @@ def canonical_list(d: int, rules: Rules, default: int) -> tuple[Rules, int]:
     return [rule for each in runs for rule in sorted(each)], default
 
 
-def _shortened(tests: int, rules: Rules, default: int) -> tuple[Rules, int]:
+def _shortened(tests: int, rules: ListRules, default: int) -> tuple[ListRules, int]:
     """Without repeated tests, what follows TRUE (the last test), and last rules that say the default: for tests of
     several literals, where more would take the whole domain."""
-    live, seen = Rules(), set[int]()
+    live, seen = ListRules(), set[int]()
     for test, label in rules:
         if test == tests - 1:
             default = label
@@ -164,7 +166,7 @@ class CanonicalLists:
     def universe(self) -> ItemUniverse:
         return PackedLists(self.tests, self.rules)
 
-    def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
+    def item(self, x: object, y: object, seed: bytes) -> bytes | None:
         found = self.inner.item(x, y, seed)
         return None if found is None else self.form(found)
 
@@ -185,10 +187,10 @@ class CanonicalLists:
 
 
 @lru_cache(maxsize=8)
-def _domain(sizes: tuple[int, ...], indicators: bool) -> NDArray[np.int64] | None:
+def _domain(sizes: tuple[int, ...], indicators: bool) -> Ints | None:
     """Every point of the domain (codes, or an indicator of every value but the first), if there are few."""
     width = sum(size - 1 for size in sizes) if indicators else len(sizes)
-    if prod(sizes) > MAX_POINTS or prod(sizes) * (width + 1) > _WORK:
+    if prod(sizes) > MAX_LISTED_POINTS or prod(sizes) * (width + 1) > _WORK:
         return None
     codes = np.stack([axis.ravel() for axis in np.meshgrid(*(np.arange(n) for n in sizes), indexing="ij")], axis=1)
     if not indicators:
@@ -198,7 +200,7 @@ def _domain(sizes: tuple[int, ...], indicators: bool) -> NDArray[np.int64] | Non
     )
 
 
-def _constant(points: NDArray[np.int64], weights: NDArray[np.int64], truth: NDArray[np.bool_]) -> int | None:
+def _constant(points: Ints, weights: Ints, truth: Marks) -> int | None:
     """The constant with which these weights are the function; ``None`` if there is none."""
     scores = points @ weights
     if truth.all():
@@ -207,7 +209,7 @@ def _constant(points: NDArray[np.int64], weights: NDArray[np.int64], truth: NDAr
     return -top if not truth.any() or int(scores[truth].min()) > top else None
 
 
-def _separator(points: NDArray[np.int64], truth: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+def _separator(points: Ints, truth: Marks) -> Ints | None:
     """Weights of the function that depend on nothing else, perhaps large."""
     high = points.max(axis=0)
     centred = np.concatenate([2 * points - high, np.ones((len(points), 1), dtype=np.int64)], axis=1)
@@ -223,9 +225,7 @@ def _separator(points: NDArray[np.int64], truth: NDArray[np.bool_]) -> NDArray[n
     return None
 
 
-def canonical_weights(
-    points: NDArray[np.int64], truth: NDArray[np.bool_], most: int
-) -> tuple[tuple[int, ...], int] | None:
+def canonical_weights(points: Ints, truth: Marks, most: int) -> tuple[tuple[int, ...], int] | None:
     """Weights up to ``most`` and a constant of a linear function given by its values; ``None`` if none were found."""
     if truth.all() or not truth.any():
         return (0,) * points.shape[1], int(truth.all())
@@ -239,18 +239,6 @@ def canonical_weights(
         if constant is not None:
             return tuple(int(w) for w in rounded), constant
     return None
-
-
-def _direction(weights: tuple[int, ...], constant: int, most: int) -> tuple[tuple[int, ...], int]:
-    """Rounded so that the largest weight is ``most``."""
-    large = max((abs(w) for w in weights), default=0)
-    if large == 0:
-        return tuple(0 for _ in weights), int(constant > 0)
-
-    def near(w: int) -> int:
-        return (2 * w * most + large) // (2 * large)
-
-    return tuple(near(w) for w in weights), near(constant)
 
 
 @dataclass(frozen=True)
@@ -292,7 +280,7 @@ class CanonicalWeights:
         """The item of the rule that always says 0."""
         return self.pack((0,) * self._width, 0)
 
-    def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
+    def item(self, x: object, y: object, seed: bytes) -> bytes | None:
         # The inner learner takes one range for all columns, negative numbers too: what is outside its own column's
         # values, and the code of an invalid value, is dropped here.
         valid = clean(x, y, tuple((0, size - 1) for size in self.sizes))
@@ -302,14 +290,24 @@ class CanonicalWeights:
 
     def form(self, rule: Hypothesis) -> tuple[tuple[int, ...], int]:
         """Weights and constant of the same function, or of its direction."""
-        weights, constant = _of_bayes(rule) if isinstance(rule, BayesRule) else _of_linear(rule)
+        if isinstance(rule, BayesRule):
+            weights = tuple(w - column[0] for column in rule.weights for w in column[1:])
+            constant = sum(column[0] for column in rule.weights) - (len(rule.weights) - 1) * rule.prior
+        else:
+            assert isinstance(rule, LinearRule)
+            weights, constant = rule.weights[:-1], rule.weights[-1]
         points = _domain(self.sizes, self.bayes)
         if points is not None:
             truth = np.asarray(points.astype(object) @ np.array(weights, dtype=object) + constant > 0, dtype=np.bool_)
             found = canonical_weights(points, truth, self.most)
             if found is not None:
                 return found
-        return _direction(weights, constant, self.most)
+        # Rounded so that the largest weight is ``most``.
+        large = max((abs(w) for w in weights), default=0)
+        if large == 0:
+            return (0,) * len(weights), int(constant > 0)
+        rounded = [(2 * w * self.most + large) // (2 * large) for w in (*weights, constant)]
+        return tuple(rounded[:-1]), rounded[-1]
 
     def pack(self, weights: tuple[int, ...], constant: int) -> bytes:
         number = max(-self._edge, min(self._edge + 1, constant)) + self._edge
@@ -327,23 +325,11 @@ class CanonicalWeights:
             number, digit = divmod(number, 2 * self.most + 1)
             weights.append(digit - self.most)
         constant = number - self._edge
-        return _to_bayes(self.sizes, weights, constant) if self.bayes else LinearRule((*weights, constant))
-
-
-def _of_linear(rule: Any) -> tuple[tuple[int, ...], int]:
-    return rule.weights[:-1], rule.weights[-1]
-
-
-def _of_bayes(rule: BayesRule) -> tuple[tuple[int, ...], int]:
-    constant = sum(column[0] for column in rule.weights) - (len(rule.weights) - 1) * rule.prior
-    return tuple(w - column[0] for column in rule.weights for w in column[1:]), constant
-
-
-def _to_bayes(sizes: tuple[int, ...], weights: list[int], constant: int) -> BayesRule:
-    """The constant goes with the first column; there is no prior to pay back."""
-    rest, out = list(weights), []
-    for j, size in enumerate(sizes):
-        base = constant if j == 0 else 0
-        out.append((base, *(base + w for w in rest[: size - 1])))
-        rest = rest[size - 1 :]
-    return BayesRule(0, tuple(out))
+        if not self.bayes:
+            return LinearRule((*weights, constant))
+        # The constant goes with the first column; there is no prior to pay back.
+        columns = []
+        for size in self.sizes:
+            columns.append((constant, *(constant + w for w in weights[: size - 1])))
+            weights, constant = weights[size - 1 :], 0
+        return BayesRule(0, tuple(columns))

@@ -1,12 +1,17 @@
-"""Flat races: every candidate runs with its own public clock.
+"""Correlated sampling: with public randomness, people whose data are alike draw the same candidate.
 
-Candidate ``h`` with public exponential clock ``E_h`` and weight ``P(h)`` arrives at time ``E_h / P(h)``; the first one
-wins. Competing exponentials make the winner a draw from ``P``, and two users with weights ``P`` and ``Q`` get the same
-winner with probability at least ``(1 - TV)/(1 + TV)``.  For weights ``exp(-gamma s_h / m)`` logarithms turn this into
-``argmin log2 E_h + gamma log2(e) s_h / m``; no normaliser is needed.
+**Flat races.**  Candidate ``h`` with public exponential clock ``E_h`` and weight ``P(h)`` arrives at time ``E_h /
+P(h)``; the first one wins.  Competing exponentials make the winner a draw from ``P``, and two users with weights ``P``
+and ``Q`` get the same winner with probability at least ``(1 - TV)/(1 + TV)``.  For weights ``exp(-gamma s_h / m)``
+logarithms turn this into ``argmin log2 E_h + gamma log2(e) s_h / m``; no normaliser is needed.
 
 Normative, on integers: ``cost = (ilog2(t) >> 16) + floor(Gamma * s / m)`` and the winner has the least ``(cost, t,
-id)``. ``m`` is the user's own denominator and is not cancelled against ``s``: the floors are part of the definition.
+id)``.  ``m`` is the user's own denominator and is not cancelled against ``s``: the floors are part of the definition.
+
+**Words and clocks.**  Users agree on an item only if their devices agree on every bit of the arithmetic that chose it,
+so everything here is defined on integers; no floating point takes part.  ``ilog2`` is a base-2 logarithm with 56
+fraction bits, ``clock`` turns a uniform word into a standard exponential variable in units of ``ln 2 * 2**-56``.  The
+array versions give the same integers as the scalar ones.
 """
 
 from __future__ import annotations
@@ -25,51 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.errors import ParameterError, TooLargeError
-from privpac.rng import derive, word_indexed
-
-__all__ = [
-    "Component",
-    "INFINITE",
-    "MAX_DENOMINATOR",
-    "MAX_INDEXED",
-    "MAX_RATE",
-    "Winner",
-    "block_component",
-    "check_race",
-    "check_seed",
-    "clock",
-    "clock_array",
-    "derive",
-    "ilog2",
-    "ilog2_array",
-    "integer",
-    "interval_min",
-    "le64",
-    "leaf_component",
-    "penalty",
-    "race_blocks",
-    "race_dyadic",
-    "race_indexed",
-    "race_named",
-    "race_scores",
-    "rate",
-    "rational",
-    "score_array",
-    "word_indexed",
-    "word_named",
-    "words_indexed",
-]
-
-
-# Public words, logarithms and clocks, to the last bit.
-#
-# Users agree on an item only if their devices agree on every bit of the arithmetic that chose it, so everything here is
-# defined on integers; no floating point takes part.  ``ilog2`` is a base-2 logarithm with 56 fraction bits, ``clock``
-# turns a uniform word into a standard exponential variable in units of ``ln 2 * 2**-56``.  The array versions give the
-# same integers as the scalar ones.
-
+from privpac.rng import derive
 
 Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Ratio = Fraction | int | float | str
+"""A public rational parameter, as it may be written."""
+RaceScores = Sequence[int | None] | NDArray[Any]
+"""One for every candidate; ``None`` is outside the support."""
 
 MAX_RATE = 1 << 62
 """Rates (``Gamma``) stay below this, so that costs fit 64 bits."""
@@ -83,7 +51,7 @@ _BLOCK = 512
 # Parameters
 
 
-def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """A public integer parameter within its range."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
@@ -94,7 +62,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return int(value)
 
 
-def rational(name: str, value: Any) -> Fraction:
+def rational(name: str, value: object) -> Fraction:
     """A public parameter as an exact rational; a float is its shortest decimal."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
         raise TypeError(f"{name} must be a number or a text such as '1/20', got {type(value).__name__}")
@@ -107,7 +75,15 @@ def rational(name: str, value: Any) -> Fraction:
         raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
 
 
-def check_seed(seed: Any) -> bytes:
+def proper(name: str, value: Ratio) -> Fraction:
+    """A public probability or error strictly between 0 and 1."""
+    share = rational(name, value)
+    if not 0 < share < 1:
+        raise ParameterError(f"{name} must be between 0 and 1, got {value}")
+    return share
+
+
+def check_seed(seed: object) -> bytes:
     """The public seed: 32 bytes."""
     if not isinstance(seed, bytes):
         raise TypeError(f"the public seed must be bytes, got {type(seed).__name__}")
@@ -116,7 +92,7 @@ def check_seed(seed: Any) -> bytes:
     return seed
 
 
-def rate(gamma: Any) -> int:
+def rate(gamma: Ratio) -> int:
     """The published integer ``floor(gamma * log2(e) * 2**40)`` of an inverse temperature ``gamma``.
 
     >>> rate(1), rate("1/2")
@@ -138,6 +114,22 @@ def rate(gamma: Any) -> int:
     if found >= MAX_RATE:
         raise ParameterError(f"gamma must keep its integer rate below 2**62, got {gamma}")
     return found
+
+
+def ln_up(value: Fraction | int) -> Fraction:
+    """An upper bound of ``ln(value)``, within ``10**-40`` relative (exactly 0 at 1), for published parameters."""
+    value = Fraction(value)
+    if value <= 0:
+        raise ParameterError(f"a logarithm needs a positive number, got {value}")
+    if value == 1:
+        return Fraction(0)
+    top, bottom = max(value.numerator, value.denominator), min(value.numerator, value.denominator)
+    digits = 50 + len(str(top)) + len(str(bottom))
+    context = Context(prec=digits)
+    more, less = Fraction(context.ln(Decimal(top))), Fraction(context.ln(Decimal(bottom)))
+    # Each logarithm is correctly rounded: off by at most half a unit in its last digit.
+    slack = (more + less) / Fraction(10) ** (digits - 1)
+    return more - less + slack if value > 1 else less - more + slack
 
 
 # Words
@@ -216,8 +208,6 @@ def clock_array(words: Words) -> Words:
     return np.uint64(64 << _FRACTION) - ilog2_array(np.asarray(words, dtype=np.uint64) | np.uint64(1))
 
 
-Ints = NDArray[np.int64]
-
 MAX_DENOMINATOR = (1 << 31) - 1
 MAX_INDEXED = 4096
 INFINITE = np.int64(1 << 62)
@@ -228,18 +218,13 @@ _FEW = 64
 _Name = TypeVar("_Name", int, bytes)
 
 
-def check_race(m: Any, Gamma: Any) -> tuple[int, int]:
+def check_race(m: object, Gamma: object) -> tuple[int, int]:
     """The denominator and the rate of a race, within the ranges where 64-bit costs are exact."""
     return integer("m", m, 1, MAX_DENOMINATOR), integer("Gamma", Gamma, 0, MAX_RATE - 1)
 
 
-def penalty(score: int, m: int, Gamma: int) -> int:
-    """``floor(Gamma * score / m)``."""
-    return Gamma * score // m
-
-
-def score_array(scores: Sequence[int | None] | NDArray[Any], m: int) -> Ints:
-    """Scores as an array; ``None`` (or ``INFINITE``) is outside the support."""
+def score_array(scores: RaceScores, m: int) -> Ints:
+    """RaceScores as an array, with ``INFINITE`` for ``None``."""
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         if scores.dtype.kind not in "iu":
             raise TypeError(f"scores must be integers, got {scores.dtype}")
@@ -247,9 +232,8 @@ def score_array(scores: Sequence[int | None] | NDArray[Any], m: int) -> Ints:
             raise ParameterError(f"scores must be in 0..m = {m}, or None")
         out = scores.astype(np.int64)
     else:
-        out = np.array(
-            [INFINITE if s is None else integer("a score", s, 0, int(INFINITE)) for s in scores], dtype=np.int64
-        )
+        entries = [INFINITE if s is None else integer("a score", s, 0, int(INFINITE)) for s in scores]
+        out = np.array(entries, dtype=np.int64)
     if out.ndim != 1:
         raise ParameterError(f"scores must be one list, got {out.ndim} dimensions")
     if np.any((out < 0) | ((out > m) & (out != INFINITE))):
@@ -257,7 +241,7 @@ def score_array(scores: Sequence[int | None] | NDArray[Any], m: int) -> Ints:
     return out
 
 
-def race_indexed(key: bytes, scores: Sequence[int | None] | NDArray[Any], m: int, Gamma: int) -> int | None:
+def race_indexed(key: bytes, scores: RaceScores, m: int, Gamma: int) -> int | None:
     """The index that wins the flat race, ``None`` if the support is empty.
 
     For at most 4096 candidates; a larger class runs the dyadic race, which gives other winners: never mix the two.
@@ -286,7 +270,7 @@ def race_indexed(key: bytes, scores: Sequence[int | None] | NDArray[Any], m: int
 def _entry(word: int, score: int, m: int, Gamma: int, name: _Name) -> tuple[int, int, _Name]:
     """The key by which candidates are compared."""
     t = clock(word)
-    return ilog2(t, 40) + penalty(score, m, Gamma), t, name
+    return ilog2(t, 40) + Gamma * score // m, t, name
 
 
 def race_named(key: bytes, scores: Mapping[bytes, int | None], m: int, Gamma: int) -> bytes | None:
@@ -310,7 +294,7 @@ def race_named(key: bytes, scores: Mapping[bytes, int | None], m: int, Gamma: in
 # says which child inherits the minimum and how much later the other one is, and the leaves are independent standard
 # exponentials.
 #
-# Scores are constant on blocks of leaves.  Keys grow with the clock inside a block, so the winner is the leaf-wise
+# RaceScores are constant on blocks of leaves.  Keys grow with the clock inside a block, so the winner is the leaf-wise
 # winner and does not depend on how a user cuts the domain into blocks.  Search is best first: a node's minimum and the
 # least score over its range bound every leaf below from below.
 
@@ -318,7 +302,7 @@ def race_named(key: bytes, scores: Mapping[bytes, int | None], m: int, Gamma: in
 _ROOT = 255
 
 
-class Winner(NamedTuple):
+class RaceWinner(NamedTuple):
     """The winning leaf with its key, in the order in which keys are compared."""
 
     cost: int
@@ -330,7 +314,7 @@ class Winner(NamedTuple):
 # The tree of clocks
 
 
-class _Clocks:
+class Clocks:
     """The clocks of one component's ``2**bits`` leaves."""
 
     def __init__(self, key: bytes, component: int, bits: int) -> None:
@@ -357,12 +341,12 @@ class _Clocks:
         return prefix
 
 
-# Scores by component
+# RaceScores by component
 
 
 @dataclass(frozen=True)
 class Component:
-    """Scores of one component's leaves: block ``i`` starts at leaf ``starts[i]`` and ends before the next one.
+    """RaceScores of one component's leaves: block ``i`` starts at leaf ``starts[i]`` and ends before the next one.
 
     ``INFINITE`` marks leaves outside the support.  The last block ends at leaf ``size - 1``; leaves from ``size`` on do
     not run.
@@ -370,8 +354,8 @@ class Component:
 
     number: int
     size: int
-    starts: NDArray[np.uint64] | None
-    scores: NDArray[np.int64]
+    starts: Words | None
+    scores: Ints
 
     @property
     def bits(self) -> int:
@@ -379,7 +363,7 @@ class Component:
 
     # Minima over aligned runs of 2**j leaves (one leaf per score), or over 2**j consecutive blocks.
     @cached_property
-    def _minima(self) -> list[NDArray[np.int64]]:
+    def _minima(self) -> list[Ints]:
         rows = [self.scores]
         if self.starts is None:
             while len(rows[-1]) > 1:
@@ -411,7 +395,7 @@ class Component:
         return min(int(row[i]), int(row[j - step])), j - i == 1 and (prefix + 1) << height <= self.size
 
 
-def leaf_component(scores: Sequence[int | None] | NDArray[Any], m: int, number: int = 0) -> Component:
+def leaf_component(scores: RaceScores, m: int, number: int = 0) -> Component:
     """One score per leaf."""
     array = score_array(scores, m)
     if not len(array):
@@ -419,9 +403,7 @@ def leaf_component(scores: Sequence[int | None] | NDArray[Any], m: int, number: 
     return Component(number, len(array), None, array)
 
 
-def block_component(
-    starts: NDArray[np.uint64], scores: Sequence[int | None] | NDArray[Any], size: int, m: int, number: int = 0
-) -> Component:
+def block_component(starts: Words, scores: RaceScores, size: int, m: int, number: int = 0) -> Component:
     """Blocks of leaves with equal score; ``starts`` increases from 0, the last block ends at leaf ``size - 1``."""
     size = integer("size", size, 1, 1 << 64)
     begins = np.asarray(starts)
@@ -436,21 +418,21 @@ def block_component(
 # Races
 
 
-def race_dyadic(key: bytes, components: Sequence[Component], m: int, Gamma: int) -> Winner | None:
+def race_dyadic(key: bytes, components: Sequence[Component], m: int, Gamma: int) -> RaceWinner | None:
     """The winner over all components, by best-first search; ``None`` if the support is empty."""
     m, Gamma = check_race(m, Gamma)
-    clocks = [_Clocks(key, part.number, part.bits) for part in components]
+    clocks = [Clocks(key, part.number, part.bits) for part in components]
     heap: list[tuple[int, int, int, int, int, bool]] = []
 
     def push(part: int, level: int, prefix: int, minimum: int) -> None:
         least, flat = components[part].least(level, prefix)
         if least != INFINITE:
-            cost = ilog2(minimum, 40) + penalty(least, m, Gamma)
+            cost = ilog2(minimum, 40) + Gamma * least // m
             heapq.heappush(heap, (cost, minimum, part, level, prefix, flat))
 
     for part, tree in enumerate(clocks):
         push(part, 0, 0, tree.root())
-    best: Winner | None = None
+    best: RaceWinner | None = None
     while heap:
         cost, minimum, part, level, prefix, flat = heapq.heappop(heap)
         # Every leaf still below the heap has at least this (cost, clock); equal ones are looked at, for the tie by
@@ -460,7 +442,7 @@ def race_dyadic(key: bytes, components: Sequence[Component], m: int, Gamma: int)
         tree = clocks[part]
         if flat:
             # Inside a block every other leaf has a later clock and at least the same cost.
-            found = Winner(cost, minimum, components[part].number, tree.first(level, prefix))
+            found = RaceWinner(cost, minimum, components[part].number, tree.first(level, prefix))
             best = found if best is None else min(best, found)
             continue
         for side, below in enumerate(tree.children(level, prefix, minimum)):
@@ -468,53 +450,7 @@ def race_dyadic(key: bytes, components: Sequence[Component], m: int, Gamma: int)
     return best
 
 
-def race_scores(key: bytes, scores: Sequence[int | None] | NDArray[Any], m: int, Gamma: int) -> Winner | None:
+def race_scores(key: bytes, scores: RaceScores, m: int, Gamma: int) -> RaceWinner | None:
     """The dyadic race of an indexed class, one score per index."""
     m, Gamma = check_race(m, Gamma)
     return race_dyadic(key, [leaf_component(scores, m)], m, Gamma)
-
-
-# The definition itself, kept as the reference of the search
-
-
-def interval_min(key: bytes, component: int, bits: int, low: int, high: int) -> tuple[int, int]:
-    """The least ``(clock, leaf)`` among the leaves ``low..high``, by the canonical dyadic cover."""
-    bits = integer("bits", bits, 1, 64)
-    low, high = integer("low", low, 0, (1 << bits) - 1), integer("high", high, 0, (1 << bits) - 1)
-    if low > high:
-        raise ParameterError(f"low must be at most high, got {low} > {high}")
-    tree = _Clocks(key, component, bits)
-    best: tuple[int, int] | None = None
-    stack = [(0, 0, tree.root())]
-    while stack:
-        level, prefix, minimum = stack.pop()
-        height = bits - level
-        begin, end = prefix << height, ((prefix + 1) << height) - 1
-        if end < low or high < begin:
-            continue
-        if low <= begin and end <= high:
-            entry = (minimum, tree.first(level, prefix))
-            best = entry if best is None else min(best, entry)
-            continue
-        left, right = tree.children(level, prefix, minimum)
-        stack += [(level + 1, 2 * prefix, left), (level + 1, 2 * prefix + 1, right)]
-    assert best is not None
-    return best
-
-
-def race_blocks(
-    key: bytes, blocks: Sequence[tuple[int, int, int | None]], bits: int, m: int, Gamma: int, component: int = 0
-) -> Winner | None:
-    """The winner over blocks ``(low, high, score)``, block by block as the race is defined; ``None`` if the support is
-    empty."""
-    m, Gamma = check_race(m, Gamma)
-    best: Winner | None = None
-    for low, high, score in blocks:
-        if score is None:
-            continue
-        minimum, leaf = interval_min(key, component, bits, low, high)
-        found = Winner(
-            ilog2(minimum, 40) + penalty(integer("a score", score, 0, m), m, Gamma), minimum, component, leaf
-        )
-        best = found if best is None else min(best, found)
-    return best

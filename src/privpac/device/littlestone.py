@@ -20,61 +20,42 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import accumulate, islice, pairwise
 from math import ceil, comb, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privpac.device.correlated_sampling import (
     MAX_DENOMINATOR,
+    Ints,
+    Ratio,
     check_race,
     check_seed,
-    derive,
     integer,
+    ln_up,
+    proper,
     race_named,
-    rate,
     rational,
 )
-from privpac.device.learner import Hypothesis, ItemUniverse, ListLearner, NumberedItems, Padded
-from privpac.device.logarithms import ln_up
-from privpac.device.records import Records, clean
-from privpac.device.rules import OnePoint, TruthTable, pack, unpack
-from privpac.device.scores import PointScores, RuleScores, table_errors
+from privpac.device.items import (
+    CodeRows,
+    Hypothesis,
+    ItemUniverse,
+    Labels,
+    ListLearner,
+    NumberedItems,
+    OnePoint,
+    Padded,
+    Ranges,
+    Records,
+    TruthTable,
+    clean,
+    pack_bits,
+    rows_of,
+    unpack_bits,
+)
+from privpac.device.scores import PointScores, RuleScores, table_errors, value_changes
 from privpac.errors import ParameterError, TooLargeError
-
-__all__ = [
-    "BUDGET",
-    "DEFAULT_BUDGET",
-    "Leaf",
-    "ListPlan",
-    "ListRaceLearner",
-    "ListReductionPlan",
-    "MOST_ENTRIES",
-    "NearlyConsistentList",
-    "PointsReductionList",
-    "Reduction",
-    "ReductionList",
-    "Rows",
-    "Search",
-    "SmallClassLists",
-    "ValueTable",
-    "VersionSpaceList",
-    "WorkExceeded",
-    "accuracy_order",
-    "choose_list",
-    "cutoffs",
-    "depths",
-    "error_levels",
-    "growth",
-    "list_bound",
-    "littlestone_dimension",
-    "plan_list_race",
-    "plan_reduction",
-    "race_lists",
-    "reduction_lists",
-    "version_lists",
-]
-
+from privpac.rng import derive
 
 DEFAULT_BUDGET = 10**6
 """Search nodes before a search gives up."""
@@ -96,12 +77,8 @@ class Rows:
             table = sorted({tuple(int(bit) for bit in row) for row in rows})
         except (TypeError, ValueError):
             raise ParameterError("rows must be texts or lists of 0 and 1") from None
-        if (
-            not table
-            or not table[0]
-            or len({len(row) for row in table}) != 1
-            or any(bit not in (0, 1) for row in table for bit in row)
-        ):
+        rectangular = table and table[0] and len({len(row) for row in table}) == 1
+        if not rectangular or any(bit not in (0, 1) for row in table for bit in row):
             raise ParameterError("rows must be a rectangular table of 0 and 1 with at least one row and one point")
         self.rows = tuple(table)
         self.points = len(table[0])
@@ -124,7 +101,7 @@ class Rows:
         return (1 << self.size) - 1
 
     @cached_property
-    def table(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    def table(self) -> Ints:
         return np.array(self.rows, dtype=np.int64)
 
     @cached_property
@@ -163,7 +140,7 @@ class Rows:
         return word.to_bytes(-(-self.points // 8), "little")
 
     def row_bytes(self, row: int) -> bytes:
-        return pack(self.table[row])
+        return pack_bits(self.table[row])
 
 
 class Search:
@@ -260,16 +237,6 @@ class Search:
         raise AssertionError("a class of this dimension has a shattered tree")
 
 
-def littlestone_dimension(rows: Iterable[str | Sequence[int]], budget: int = DEFAULT_BUDGET) -> int:
-    """The Littlestone dimension of a finite class; refused with ``TooLargeError`` above the budget of search nodes.
-
-    >>> littlestone_dimension(["000", "001", "011", "111"])
-    2
-    """
-    table = Rows(rows)
-    return Search(table, budget).dimension(table.everything)
-
-
 # The stable learner from a list learner.
 #
 # A list learner gives short lists one member of which is in most of them.  The user's records are cut into ``k``
@@ -322,7 +289,7 @@ class ListRaceLearner:
     def universe(self) -> ItemUniverse:
         return self.learner.universe
 
-    def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
+    def item(self, x: object, y: object, seed: bytes) -> bytes | None:
         check_seed(seed)
         records = clean(x, y, self.learner.columns, flat=len(self.learner.columns) == 1, limit=self.min_records)
         if len(records) < self.min_records:
@@ -354,7 +321,7 @@ class TableLists:
     rows: Rows = field(repr=False)
 
     @property
-    def columns(self) -> tuple[tuple[int, int], ...]:
+    def columns(self) -> Ranges:
         return ((0, self.rows.points - 1),)
 
     @property
@@ -362,7 +329,7 @@ class TableLists:
         return Padded(-(-self.rows.points // 8))
 
     def decode(self, item: bytes) -> Hypothesis | None:
-        bits = unpack(item, self.rows.points)
+        bits = unpack_bits(item, self.rows.points)
         return None if bits is None else TruthTable(tuple(bits.tolist()))
 
     def errors_at_most(self, records: Records, most: int) -> int:
@@ -376,19 +343,11 @@ class TableLists:
 
 @dataclass(frozen=True)
 class VersionSpaceList(TableLists):
-    """All rules without an error on the sample: the target is always among them (list length |C|).
+    """All rules whose sample error is at most ``share`` (list length |C|).
 
-    With ``ln(|C|/zeta)/alpha`` records all of them have error at most ``alpha``, except with probability ``zeta``.
+    Without an error the target is always among them, and with ``ln(|C|/zeta)/alpha`` records all of them have error at
+    most ``alpha``, except with probability ``zeta``.  For labels with noise: three quarters of the error allowed, say.
     """
-
-    def candidates(self, records: Records) -> frozenset[bytes]:
-        return self.members(self.errors_at_most(records, 0)) if len(records) else frozenset()
-
-
-@dataclass(frozen=True)
-class NearlyConsistentList(TableLists):
-    """All rules whose sample error is at most ``share`` (three quarters of the error allowed, say); for labels with
-    noise."""
 
     share: Fraction = Fraction(0)
 
@@ -398,39 +357,9 @@ class NearlyConsistentList(TableLists):
             raise ParameterError(f"share must be in [0, 1), got {self.share}")
 
     def candidates(self, records: Records) -> frozenset[bytes]:
-        return (
-            self.members(self.errors_at_most(records, int(self.share * len(records)))) if len(records) else frozenset()
-        )
-
-
-# Certified parameters
-
-
-class ListPlan(NamedTuple):
-    """Least share, published rate and number of sub-samples."""
-
-    tau: Fraction
-    Gamma: int
-    parts: int
-
-
-def plan_list_race(length: int, eta: Any, beta: Any) -> ListPlan:
-    """Certified parameters for lists of at most ``length`` that contain one hypothesis with probability ``eta``.
-
-    With ``tau = eta/2`` and ``B = beta/30``: ``gamma = ln(6L/(0.9 tau B))/(0.9 tau)`` and ``k = ceil max( ln(24L/(tau
-    B))/(0.02 tau^2), gamma^2 ln(2L/(0.9 tau))/2 (3/B)^2 )`` keep the probability of another item than the common one
-    below ``B``.  Practical numbers of sub-samples are 9 to 50.
-    """
-    length, often, failure = integer("length", length, 1), rational("eta", eta), rational("beta", beta)
-    if not (0 < often <= 1 and 0 < failure < 1):
-        raise ParameterError(f"eta must be in (0, 1] and beta between 0 and 1, got {eta} and {beta}")
-    tau, budget = often / 2, failure / 30
-    kept = Fraction(9, 10) * tau
-    gamma = ln_up(6 * length / (kept * budget)) / kept
-    k = max(
-        50 * ln_up(24 * length / (tau * budget)) / tau**2, gamma**2 * ln_up(2 * length / kept) / 2 * (3 / budget) ** 2
-    )
-    return ListPlan(tau, rate(gamma), -(-k.numerator // k.denominator))
+        if not len(records):
+            return frozenset()
+        return self.members(self.errors_at_most(records, int(self.share * len(records))))
 
 
 # Reduction trees: how far can questions lower the Littlestone dimension?
@@ -587,17 +516,9 @@ def accuracy_order(v: int, rho: Fraction = Fraction(1, 4)) -> int:
     >>> [accuracy_order(v) for v in (1, 2, 3)]
     [3, 5, 7]
     """
-    v, share = integer("v", v, 0), rational("rho", rho)
-    if not 0 < share < 1:
-        raise ParameterError(f"rho must be between 0 and 1, got {rho}")
+    v, share = integer("v", v, 0), proper("rho", rho)
     a, b = share.numerator, share.denominator
-    tails: list[list[int]] = []
-    for u in range(_MOST_FRESH):
-        row, total = [], 0
-        for t in range(u + 1):
-            total += comb(u, t) * a**t * (b - a) ** (u - t)
-            row.append(total)
-        tails.append(row)
+    tails = [list(accumulate(comb(u, t) * a**t * (b - a) ** (u - t) for t in range(u + 1))) for u in range(_MOST_FRESH)]
     for q in range(1, _MOST_FRESH):
         for u in range(q, _MOST_FRESH):
             left, right, scale = growth(q + u, v), comb(q + u, q), b**u
@@ -625,7 +546,7 @@ def list_bound(d: int, q: int, size: int | None = None) -> int:
     return sum(bounds if size is None else [min(bound, size) for bound in bounds])
 
 
-def error_levels(d: int, alpha: Any, rho: Any = Fraction(1, 4)) -> tuple[Fraction, ...]:
+def error_levels(d: int, alpha: Ratio, rho: Ratio = Fraction(1, 4)) -> tuple[Fraction, ...]:
     """``e_0..e_{d+1}``."""
     d = integer("d", d, 1)
     top = rational("alpha", alpha) * rational("rho", rho)
@@ -696,8 +617,8 @@ class ListReductionPlan(NamedTuple):
     failure: Fraction
 
 
-def plan_reduction(
-    size: int, d: int, alpha: Any, zeta: Any = "1/20", *, rho: Any = "1/4", v: int | None = None
+def plan_reduction_lists(
+    size: int, d: int, alpha: Ratio, zeta: Ratio = "1/20", *, rho: Ratio = "1/4", v: int | None = None
 ) -> ListReductionPlan:
     """The least number of records with ``|C| * tail sum <= zeta`` (found by doubling and halving), and the cut-offs for
     it."""
@@ -731,27 +652,23 @@ def plan_reduction(
 #
 # **Theorem.**  If the labels come from a rule of the class, there is a function ``h*`` of error at most ``alpha``,
 # depending on the distribution only, that is in the list of *every* sample whose cut-offs separate the error levels;
-# that
-# fails with probability at most ``zeta``.  Lists have at most ``sum_i min(growth(k_i, d), |C|)`` members.  The reduced
-# dimensions of d + 2 nested levels cannot all differ; between two equal ones a leaf is irreducible, and irreducible
-# classes have the same optimal prediction inside every tree of smaller depth.
+# that fails with probability at most ``zeta``.  Lists have at most ``sum_i min(growth(k_i, d), |C|)`` members.  The
+# reduced dimensions of d + 2 nested levels cannot all differ; between two equal ones a leaf is irreducible, and
+# irreducible classes have the same optimal prediction inside every tree of smaller depth.
 #
 # A search that exceeds its budget, or starts from too many rules, answers with the version space: some hypothesis of
 # error at most ``alpha`` is then still listed with probability ``(1 - zeta)/2``, whatever the budget.
 
 
-def _check_levels(depths: tuple[int, ...], cutoffs: tuple[int, ...]) -> None:
-    if not depths or len(depths) != len(cutoffs) or list(depths) != sorted(depths):
-        raise ParameterError("depths must not fall, and there must be one cut-off for each depth")
-    for name, values in (("depths", depths), ("cutoffs", cutoffs)):
+def _set_levels(learner: ReductionList | PointsReductionList) -> None:
+    for name in ("depths", "cutoffs"):
+        values = tuple(getattr(learner, name))
+        object.__setattr__(learner, name, values)
         for value in values:
             integer(name, value, 0)
-
-
-def _exceeds(search: Search, d: int) -> bool:
-    with suppress(WorkExceeded):
-        return search.at_least(search.rows.everything, d + 1)
-    return False
+    depths, cutoffs = learner.depths, learner.cutoffs
+    if not depths or len(depths) != len(cutoffs) or list(depths) != sorted(depths):
+        raise ParameterError("depths must not fall, and there must be one cut-off for each depth")
 
 
 @dataclass(frozen=True)
@@ -764,35 +681,32 @@ class ReductionList(TableLists):
     max_rules: int = 1 << 20
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depths", tuple(self.depths))
-        object.__setattr__(self, "cutoffs", tuple(self.cutoffs))
-        _check_levels(self.depths, self.cutoffs)
+        _set_levels(self)
         integer("budget", self.budget, 1)
         integer("max_rules", self.max_rules, 1)
 
     @classmethod
-    def certified(
-        cls, rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None
-    ) -> ReductionList:
-        """Certified depths and cut-offs; :meth:`plan` says how many records a sample needs.  A ``d`` that is too small
-        is refused."""
-        plan = cls.plan(rows, alpha, zeta, d=d, v=v)
+    def certified(cls, rows: Rows, alpha: Ratio, zeta: Ratio = "1/20", **more: int | None) -> ReductionList:
+        """Certified depths and cut-offs; :meth:`plan` says how many records a sample needs."""
+        plan = cls.plan(rows, alpha, zeta, **more)
         return cls(rows, plan.depths, plan.cutoffs)
 
     @staticmethod
     def plan(
-        rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None
+        rows: Rows, alpha: Ratio, zeta: Ratio = "1/20", *, d: int | None = None, v: int | None = None
     ) -> ListReductionPlan:
-        """Depths, cut-offs, records per list and failure; a declared ``d`` is trusted where checking it exceeds the
-        budget."""
+        """Depths, cut-offs, records per list and failure.  A declared ``d`` that is too small is refused; where
+        checking it exceeds the budget it is trusted."""
         search = Search(rows)
         if d is None:
             d = search.dimension(rows.everything)
-        elif _exceeds(search, integer("d", d, 0)):
-            raise ParameterError(
-                f"the class has a Littlestone dimension above d = {d}; the lists would promise nothing"
-            )
-        return plan_reduction(rows.size, d, alpha, zeta, v=v)
+        else:
+            with suppress(WorkExceeded):
+                if search.at_least(rows.everything, integer("d", d, 0) + 1):
+                    raise ParameterError(
+                        f"the class has a Littlestone dimension above d = {d}; the lists would promise nothing"
+                    )
+        return plan_reduction_lists(rows.size, d, alpha, zeta, v=v)
 
     def candidates(self, records: Records) -> frozenset[bytes]:
         if not len(records):
@@ -815,10 +729,8 @@ class ReductionList(TableLists):
                 out.append((None, frozenset()))
                 continue
             r = search.value(mask, depth)
-            leaves = search.tree(mask, depth, r)
-            out.append(
-                (r, frozenset(self.rows.packed(search.soa(leaf.mask)) for leaf in leaves if leaf.dimension == r))
-            )
+            leaves = [leaf.mask for leaf in search.tree(mask, depth, r) if leaf.dimension == r]
+            out.append((r, frozenset(self.rows.packed(search.soa(leaf)) for leaf in leaves)))
         return out
 
 
@@ -836,12 +748,10 @@ class PointsReductionList:
 
     def __post_init__(self) -> None:
         integer("size", self.size, 1, 1 << 64)
-        object.__setattr__(self, "depths", tuple(self.depths))
-        object.__setattr__(self, "cutoffs", tuple(self.cutoffs))
-        _check_levels(self.depths, self.cutoffs)
+        _set_levels(self)
 
     @property
-    def columns(self) -> tuple[tuple[int, int], ...]:
+    def columns(self) -> Ranges:
         return ((0, self.size - 1),)
 
     @property
@@ -860,9 +770,7 @@ class PointsReductionList:
     def levels(self, records: Records) -> list[frozenset[int]]:
         if not len(records):
             return [frozenset() for _ in self.depths]
-        points, place = np.unique(np.asarray(records.x).reshape(len(records)), return_inverse=True)
-        change = np.zeros(len(points), dtype=np.int64)
-        np.add.at(change, place.reshape(-1), 1 - 2 * records.y)
+        points, change = value_changes(np.asarray(records.x).reshape(len(records)), records.y)
         positive = int(records.y.sum())
         errors, seen = positive + change, [int(point) for point in points]
         out = []
@@ -881,21 +789,8 @@ class PointsReductionList:
         return out
 
 
-def choose_list(
-    rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None
-) -> tuple[ReductionList | VersionSpaceList, int]:
-    """The list learner with the shorter certified lists, and the records per list it needs."""
-    if d is None:
-        d = Search(rows).dimension(rows.everything)
-    if d == 0 or list_bound(d, accuracy_order(d), None) < rows.size:
-        plan = ReductionList.plan(rows, alpha, zeta, d=d)
-        return ReductionList(rows, plan.depths, plan.cutoffs), plan.records
-    return VersionSpaceList(rows), version_space_records(rows.size, alpha, zeta)
-
-
-def version_space_records(size: int, alpha: Any, zeta: Any) -> int:
+def version_space_records(size: int, alpha: Ratio, zeta: Ratio) -> int:
     """``ceil(ln(|C|/zeta)/alpha)``."""
-
     excess, failure = rational("alpha", alpha), rational("zeta", zeta)
     if not (0 < excess <= 1 and 0 < failure < 1):
         raise ParameterError(f"alpha must be in (0, 1] and zeta between 0 and 1, got {alpha} and {zeta}")
@@ -910,7 +805,7 @@ def version_space_records(size: int, alpha: Any, zeta: Any) -> int:
 # than all parts need has nothing to say; records beyond them are not read.
 #
 # A list that follows from ``records`` of a part holds, except with probability 1/20, no rule of error above ``alpha``
-# (version space, some rule of the class is right), or the one function that the theorem of ``reduction_list`` promises.
+# (version space, some rule of the class is right), or the one function that the theorem above promises.
 # The reduction's functions need not be in the class; points are listed in closed form at any size.
 
 
@@ -928,17 +823,15 @@ class ValueTable:
     sizes: tuple[int, ...]
     bits: tuple[int, ...]
 
-    def predict(self, x: Any) -> NDArray[np.int8]:
-        rows = np.asarray(x)
-        table = rows[:, None] if rows.ndim == 1 else rows
-        return np.asarray(self.bits, dtype=np.int8)[_places(table, self.sizes)]
+    def predict(self, x: object) -> Labels:
+        return np.asarray(self.bits, dtype=np.int8)[_places(rows_of(x), self.sizes)]
 
 
-def _places(rows: NDArray[Any], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+def _places(rows: CodeRows, sizes: tuple[int, ...]) -> Ints:
     return np.asarray(np.ravel_multi_index(tuple(rows.T.astype(np.int64)), sizes), dtype=np.int64)
 
 
-def _points(scores: RuleScores) -> NDArray[np.int64]:
+def _points(scores: RuleScores) -> Ints:
     sizes = tuple(high + 1 for _, high in scores.columns)
     return np.stack(np.unravel_index(np.arange(prod(sizes)), sizes), axis=1).astype(np.int64)
 
@@ -982,7 +875,7 @@ class SmallClassLists:
         """The number of values of each column."""
         return tuple(high + 1 for _, high in self.scores.columns)
 
-    def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
+    def item(self, x: object, y: object, seed: bytes) -> bytes | None:
         records = clean(x, y, self.scores.columns, limit=max(self.min_records, self.race.min_records))
         if len(records) < self.min_records:
             return None
@@ -994,7 +887,7 @@ class SmallClassLists:
         """The first rule of the class with each table of values."""
         points, found = _points(self.scores), dict[bytes, int]()
         for number in range(sum(self.scores.sizes)):
-            found.setdefault(pack(self.scores.rule(number).predict(points)), number)
+            found.setdefault(pack_bits(self.scores.rule(number).predict(points)), number)
         return found
 
     def decode(self, item: bytes) -> Hypothesis | None:
@@ -1017,23 +910,22 @@ def _written_out(scores: RuleScores) -> Rows:
 
 
 def version_lists(
-    scores: RuleScores, Gamma: int, alpha: Any = "1/4", parts: int = 9, share: Any = 0, **records: int
+    scores: RuleScores, Gamma: int, alpha: Ratio = "1/4", parts: int = 9, share: Ratio = 0, **records: int
 ) -> SmallClassLists:
     """Lists of the rules with a share of at most ``share`` errors on a part."""
-    rows, noise = _written_out(scores), rational("share", share)
+    rows = _written_out(scores)
     needed = version_space_records(rows.size, alpha, _FAILURE)
-    lists = NearlyConsistentList(rows, noise) if noise else VersionSpaceList(rows)
-    return SmallClassLists(scores, lists, needed, Gamma, parts, **records)
+    return SmallClassLists(scores, VersionSpaceList(rows, rational("share", share)), needed, Gamma, parts, **records)
 
 
 def reduction_lists(
-    scores: RuleScores, Gamma: int, alpha: Any = "1/4", parts: int = 9, **records: int
+    scores: RuleScores, Gamma: int, alpha: Ratio = "1/4", parts: int = 9, **records: int
 ) -> SmallClassLists:
     """Lists by reduction trees, with certified depths and cut-offs; closed form for points."""
     lists: ListLearner
     if isinstance(scores, PointScores):
         # Single values have Littlestone dimension 1, and 0 where there is one alone.
-        plan = plan_reduction(scores.size, min(1, scores.size - 1), alpha, _FAILURE)
+        plan = plan_reduction_lists(scores.size, min(1, scores.size - 1), alpha, _FAILURE)
         lists = PointsReductionList(scores.size, plan.depths, plan.cutoffs)
     else:
         rows = _written_out(scores)

@@ -31,27 +31,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
-from privpac.device.canonical import MAX_POINTS, CanonicalLists, CanonicalWeights
+from privpac.device.canonical import MAX_LISTED_POINTS, CanonicalLists, CanonicalWeights
 from privpac.device.correlated_sampling import MAX_DENOMINATOR, integer, rate, rational
 from privpac.device.decision_lists import KDecisionList, SQDecisionLists, StagewiseDecisionList, count_tests
-from privpac.device.ellipsoid import EllipsoidPlan, SQEllipsoid, plan_ellipsoid
-from privpac.device.hashed import HashedPointScores, read_coins
-from privpac.device.intervals import IntervalScores
-from privpac.device.learner import NumberedItems, StableLearner
-from privpac.device.littlestone import SmallClassLists, reduction_lists, version_lists
-from privpac.device.parity import ParitySolver
-from privpac.device.representation import RaceLearner
-from privpac.device.scores import CutScores, ParityScores, PointScores, RuleScores
-from privpac.device.separator import RoundedSeparator
-from privpac.device.statistical_queries import SQConjunctions, SQDisjunctions, SQNaiveBayes
-from privpac.errors import ParameterError
-
-__all__ = ["KINDS", "ORDERED", "Task", "types_of"]
+from privpac.device.items import NumberedItems, StableLearner
+from privpac.device.littlestone import (
+    BUDGET,
+    ReductionList,
+    SmallClassLists,
+    TableLists,
+    reduction_lists,
+    version_lists,
+)
+from privpac.device.scores import (
+    CutScores,
+    HashedPointScores,
+    IntervalScores,
+    ParityScores,
+    ParitySolver,
+    PointScores,
+    RaceLearner,
+    RuleScores,
+    read_coins,
+)
+from privpac.device.separators import EllipsoidPlan, RoundedSeparator, SQEllipsoid, plan_ellipsoid
+from privpac.device.statistical_queries import QueryLearner, SQConjunctions, SQDisjunctions, SQNaiveBayes
+from privpac.errors import ParameterError, TooLargeError
 
 Sizes = tuple[int, ...]
 Values = dict[str, Any]
+Builder = Callable[[Sizes, Values, Values], StableLearner]
 
 
 def _one(sizes: Sizes) -> int:
@@ -62,14 +73,14 @@ def _one(sizes: Sizes) -> int:
 
 def _yes_no(sizes: Sizes) -> int:
     if any(size != 2 for size in sizes):
-        seen = ", ".join(map(str, sizes))
         raise ParameterError(
-            f"this rule reads columns with two values each, got {seen} values; declare yes/no columns such as name=0:1"
+            f"this rule reads columns with two values each, got {', '.join(map(str, sizes))} values; declare yes/no "
+            "columns such as name=0:1"
         )
     return len(sizes)
 
 
-def _race(scores: Callable[[Sizes, Values], RuleScores]) -> Callable[[Sizes, Values, Values], StableLearner]:
+def _race(scores: Callable[[Sizes, Values], RuleScores]) -> Builder:
     def build(sizes: Sizes, own: Values, records: Values) -> StableLearner:
         learner, more = own.get("learner", "race"), {"Gamma": own.get("Gamma", _GAMMA), **records}
         if learner == "race":
@@ -90,7 +101,7 @@ _GAMMA, _GRID, _CELLS = rate(60), 20, 128
 
 def _scale(sizes: Sizes) -> int:
     """The largest weight: where the domain can be listed few do, else a direction is rounded to them."""
-    return 15 if prod(sizes) <= MAX_POINTS else 255
+    return 15 if prod(sizes) <= MAX_LISTED_POINTS else 255
 
 
 def _only(own: Values, learner: str, allowed: set[str]) -> None:
@@ -108,9 +119,8 @@ def _lists(sizes: Sizes, own: Values, records: Values) -> StableLearner:
     inner: StableLearner
     if learner == "race":
         _only(own, learner, {"Gamma", "k", "stages", "weight"})
-        inner = StagewiseDecisionList(
-            d, own.get("Gamma", _GAMMA), own.get("k", 1), stages, own.get("weight", 2), **records
-        )
+        shape = (own.get("Gamma", _GAMMA), own.get("k", 1), stages, own.get("weight", 2))
+        inner = StagewiseDecisionList(d, *shape, **records)
     elif learner == "queries":
         _only(own, learner, {"k", "stages", "grid", "theta", "stop", "alpha"})
         more: Values = {"k": own.get("k", 1), **records}
@@ -146,7 +156,6 @@ def _separators(sizes: Sizes, own: Values, records: Values) -> StableLearner:
 
 
 _LISTED = ("race", "lists", "reduction")
-_RACE = {"Gamma": int, "race": str, "learner": str, "alpha": str, "parts": int, "share": str}
 
 
 def _intervals(sizes: Sizes, own: Values) -> RuleScores:
@@ -160,60 +169,39 @@ def _parities(sizes: Sizes, own: Values, records: Values) -> StableLearner:
     return _race(lambda sizes, _: ParityScores(_yes_no(sizes)))(sizes, own, records)
 
 
-_BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Mapping[str, type]]] = {
+def _hashed(sizes: Sizes, own: Values, records: Values) -> StableLearner:
+    coins = read_coins(own.get("coins", "00" * 32))
+    scores = HashedPointScores(_one(sizes), own.get("functions", 3), own.get("buckets", 64), coins)
+    return RaceLearner(scores, own.get("Gamma", _GAMMA), **records)
+
+
+def _junctions(learner: type[SQConjunctions]) -> Builder:
+    return lambda sizes, own, records: learner(
+        _yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records
+    )
+
+
+def _bayes(sizes: Sizes, own: Values, records: Values) -> StableLearner:
+    inner = SQNaiveBayes(sizes, grid=own.get("grid", _GRID), **records)
+    return CanonicalWeights(inner, sizes, own.get("scale", _scale(sizes)), True)
+
+
+_RACE = "Gamma race learner alpha parts share"
+_BUILDERS: dict[str, tuple[Builder, str]] = {
     "threshold": (_race(lambda sizes, _: CutScores((_one(sizes),), ("above",))), _RACE),
     "threshold-below": (_race(lambda sizes, _: CutScores((_one(sizes),), ("below",))), _RACE),
     "stump": (_race(lambda sizes, _: CutScores(sizes)), _RACE),
     "point": (_race(lambda sizes, _: PointScores(_one(sizes))), _RACE),
-    "interval": (_race(_intervals), {**_RACE, "cells": int}),
-    "hashed-point": (
-        lambda sizes, own, records: RaceLearner(
-            HashedPointScores(
-                _one(sizes), own.get("functions", 3), own.get("buckets", 64), read_coins(own.get("coins", "00" * 32))
-            ),
-            own.get("Gamma", _GAMMA),
-            **records,
-        ),
-        {"Gamma": int, "functions": int, "buckets": int, "coins": str},
-    ),
+    "interval": (_race(_intervals), f"{_RACE} cells"),
+    "hashed-point": (_hashed, "Gamma functions buckets coins"),
     "parity": (_parities, _RACE),
-    "conjunction": (
-        lambda sizes, own, records: SQConjunctions(
-            _yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records
-        ),
-        {"grid": int, "keep_at_most": int},
-    ),
-    "disjunction": (
-        lambda sizes, own, records: SQDisjunctions(
-            _yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records
-        ),
-        {"grid": int, "keep_at_most": int},
-    ),
-    "decision-list": (
-        _lists,
-        {
-            "Gamma": int,
-            "k": int,
-            "stages": int,
-            "weight": int,
-            "learner": str,
-            "grid": int,
-            "theta": str,
-            "stop": str,
-            "alpha": str,
-        },
-    ),
-    "halfspace": (
-        _separators,
-        {"grid": int, "ridge": str, "stages": int, "scale": int, "learner": str, "alpha": str},
-    ),
-    "naive-bayes": (
-        lambda sizes, own, records: CanonicalWeights(
-            SQNaiveBayes(sizes, grid=own.get("grid", _GRID), **records), sizes, own.get("scale", _scale(sizes)), True
-        ),
-        {"grid": int, "scale": int},
-    ),
+    "conjunction": (_junctions(SQConjunctions), "grid keep_at_most"),
+    "disjunction": (_junctions(SQDisjunctions), "grid keep_at_most"),
+    "decision-list": (_lists, "Gamma k stages weight learner grid theta stop alpha"),
+    "halfspace": (_separators, "grid ridge stages scale learner alpha"),
+    "naive-bayes": (_bayes, "grid scale"),
 }
+_TEXTS = {"alpha", "coins", "learner", "race", "ridge", "share", "stop", "theta"}
 
 KINDS = tuple(_BUILDERS)
 
@@ -223,7 +211,8 @@ ORDERED = ("threshold", "threshold-below", "stump", "interval", "halfspace")
 
 def types_of(kind: str) -> Mapping[str, type]:
     """The parameters of a kind of rule: integers, or texts (names and rationals)."""
-    return _BUILDERS[kind][1] if kind in _BUILDERS else {}
+    names = _BUILDERS[kind][1].split() if kind in _BUILDERS else ()
+    return {name: str if name in _TEXTS else int for name in names}
 
 
 @dataclass(frozen=True)
@@ -246,13 +235,13 @@ class Task:
         if not self.sizes:
             raise ParameterError("a rule needs at least one column")
         object.__setattr__(self, "sizes", tuple(integer("a domain size", size, 1, 1 << 64) for size in self.sizes))
-        known, given = _BUILDERS[self.kind][1], dict(self.parameters)
-        for name, value in given.items():
+        known, parameters = types_of(self.kind), dict(self.parameters)
+        for name, value in parameters.items():
             if name not in known:
                 raise ParameterError(f"{self.kind} takes {', '.join(known)}; got {str(name)[:40]!r}")
             if isinstance(value, bool) or not isinstance(value, known[name]):
                 raise ParameterError(f"{name} must be {'an integer' if known[name] is int else 'a text'}")
-        object.__setattr__(self, "parameters", tuple(sorted(given.items())))
+        object.__setattr__(self, "parameters", tuple(sorted(parameters.items())))
         _ = self.learner
 
     @property
@@ -275,7 +264,72 @@ class Task:
 
     @cached_property
     def learner(self) -> StableLearner:
-        build = _BUILDERS[self.kind][0]
-        return build(
-            self.sizes, dict(self.parameters), {"min_records": self.min_records, "max_records": self.max_records}
+        records = {"min_records": self.min_records, "max_records": self.max_records}
+        return _BUILDERS[self.kind][0](self.sizes, dict(self.parameters), records)
+
+
+# How much a device has to compute for a task, from public numbers alone: a run that asks for more is refused.
+#
+# Counted in steps of an interpreter (10^7 a second on a laptop, 10^6 on an old telephone), vectorised ones as a 64th.
+# ``fixed`` whatever the records, ``each`` for every record.  Races over 2^64 rules are cheap; what grows quickly is
+# elimination on long integers (a separator of D columns: D^4) and the proved queries, whose number is a polynomial of
+# high degree.
+
+
+MOST_FIXED = 1 << 26
+MOST_EACH = 1 << 13
+_VECTOR = 64
+
+
+class Work(NamedTuple):
+    """Steps whatever the records, and for each record."""
+
+    fixed: int
+    each: int
+
+
+def work_of(learner: StableLearner) -> Work:
+    """An estimate of the steps of one client.
+
+    >>> work_of(Task("threshold", (1 << 64,)).learner).fixed < 10_000
+    True
+    """
+    if isinstance(learner, (CanonicalLists, CanonicalWeights)):
+        inner = work_of(learner.inner)
+        return Work(inner.fixed + (1 << 21), inner.each)
+    if isinstance(learner, RoundedSeparator):
+        D = learner.d + 1
+        return Work(learner.stages * D**4, learner.stages * D * D // _VECTOR + 1)
+    if isinstance(learner, SQEllipsoid):
+        D = learner.d + 1
+        return Work(learner.steps * D**3, learner.steps * D * D)
+    if isinstance(learner, StagewiseDecisionList):
+        candidates = learner.tests * learner.stages
+        return Work(64 * candidates, candidates // _VECTOR + 1)
+    if isinstance(learner, QueryLearner):
+        return Work(8 * learner.queries, learner.queries // _VECTOR + 1)
+    if isinstance(learner, RaceLearner):
+        components, size = len(learner.scores.sizes), learner.universe.size
+        # Parities are transformed as a whole; cuts and points are searched from the best node on.
+        listed = size * size.bit_length() // _VECTOR if size <= 1 << 22 and components == 1 else 0
+        return Work(4096 + 256 * components + listed, 8 * components)
+    if isinstance(learner, ParitySolver):
+        return Work(4 * learner.width**2, 2 * learner.width)
+    if isinstance(learner, SmallClassLists):
+        lists = learner.learner
+        rows = lists.rows if isinstance(lists, TableLists) else None
+        table = 0 if rows is None else rows.size * rows.points
+        search = 0 if rows is None or not isinstance(lists, ReductionList) else BUDGET * rows.points
+        return Work(4096 + table + learner.parts * (table + search), 64)
+    return Work(0, 0)
+
+
+def check_work(task: Task) -> None:
+    """Raises if a client would have to compute too long."""
+    work = work_of(task.learner)
+    if work.fixed > MOST_FIXED or work.each > MOST_EACH:
+        raise TooLargeError(
+            f"a client would compute too long for {task.kind} on {len(task.sizes)} columns: {work.fixed:.1g} steps "
+            f"and {work.each} for each record, at most {MOST_FIXED:.1g} and {MOST_EACH}; take fewer columns or tests, "
+            "or a learner without a certificate"
         )

@@ -1,4 +1,4 @@
-from privpac.papers.few_examples_per_user.cover_learner import CoverLearner as CoverLearner
+from privpac.papers.few_examples_per_user.covers import CoverLearner as CoverLearner
 from privpac.papers.few_examples_per_user.covers import DiscreteCover as DiscreteCover
 
 from .base import Discrete as Discrete
@@ -11,7 +11,11 @@ from .gaussian import CoarseToFineVariance as CoarseToFineVariance
 from .histogram import AveragedHistogram as AveragedHistogram
 from .histogram import ClippedHistogram as ClippedHistogram
 from .histogram import ColumnByColumn as ColumnByColumn
+from .histogram import Contribution as Contribution
 from .histogram import GaussianHistogram as GaussianHistogram
+from .histogram import Histogram as Histogram
+from .histogram import OwnShares as OwnShares
+from .histogram import RecordCounts as RecordCounts
 from .mean import AveragedMean as AveragedMean
 from .results import DiscreteDistribution as DiscreteDistribution
 from .results import Distribution as Distribution
@@ -25,4 +29,5 @@ from .selection.candidates import Density as Density
 from .selection.comparison import scheffe_probability as scheffe_probability
 from .selection.comparison import scheffe_range as scheffe_range
 from .selection.selector import HypothesisSelector as HypothesisSelector
+from .vocabulary import HeldValues as HeldValues
 from .vocabulary import VocabularyHistogram as VocabularyHistogram

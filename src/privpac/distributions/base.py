@@ -35,18 +35,6 @@ from privpac.parameters import (
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
 
-__all__ = [
-    "BoundUsers",
-    "Discrete",
-    "DistributionLearner",
-    "Family",
-    "Gaussian",
-    "Independent",
-    "Sum",
-    "read_family",
-]
-
-
 # Families of distributions that can be learned: public declarations, nothing from data.
 #
 # ``Discrete`` is every mass function on a column's declared values, ``Independent`` every product of such, ``Gaussian``
@@ -142,7 +130,7 @@ class Spending(Learner):
 
 @frozen(slots=False, field_transformer=named)
 class DistributionLearner(Spending):
-    """What the learners of this room share.  All parameters are public.
+    """What the learners of distributions share.  All parameters are public.
 
     Parameters
     ----------
@@ -197,6 +185,9 @@ class DistributionLearner(Spending):
         bound = {name: domain for name, domain in domains.items() if domain is not None}
         self.check_domains(bound)
         return (data if self.max_records is None else data.max_records(self.max_records)), bound
+
+    def bind(self, data: Users) -> BoundUsers:
+        return BoundUsers(*self.bind_users(data))
 
     @abstractmethod
     def check_domains(self, domains: Mapping[str, Domain]) -> None:

@@ -14,29 +14,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privpac.data import Domain, Floats, Grid, Integers, UserData
+from privpac.arrays import Codes, Floats64, Ints
+from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 
-__all__ = [
-    "Partition",
-    "CodeCells",
-    "LineCells",
-    "ProductCells",
-    "codes_below",
-    "codes_upto",
-    "is_numeric",
-    "read_edges",
-    "values_of",
-]
-
-Index = NDArray[np.int64]
-Floats64 = NDArray[np.float64]
 MAX_CELLS = 1 << 22
 _ZERO = 1 << 63
 
@@ -46,64 +31,25 @@ _ZERO = 1 << 63
 
 def is_numeric(domain: Domain) -> bool:
     """Whether codes stand for real numbers."""
-    return isinstance(domain, (Integers, Grid, Floats))
+    return domain.numeric
 
 
-def values_of(domain: Domain, codes: NDArray[np.uint64]) -> Floats64:
+def values_of(domain: Domain, codes: Codes) -> Floats64:
     """The real numbers of codes, each by elementary operations on that code alone."""
-    if isinstance(domain, Integers):
-        return codes.astype(np.float64) + float(domain.lo)
-    if isinstance(domain, Grid):
-        ladder = domain.ladder
-        if max(abs(ladder.start), abs(ladder.end)) < 1 << 53 and ladder.places <= 22:
-            return (codes.astype(np.float64) * float(ladder.stride) + float(ladder.start)) / float(10**ladder.places)
-        return codes.astype(np.float64) * float(domain.step) + float(domain.lo)
-    if isinstance(domain, Floats):
-        keys = codes.astype(np.uint64)
-        return np.where(keys >= np.uint64(_ZERO), keys - np.uint64(_ZERO), ~keys).view(np.float64)
-    raise ParameterError(f"numbers are needed here; {domain.describe()} are not numbers: use Integers, Grid or Floats")
+    return domain.numbers(codes)
 
 
 def codes_below(domain: Domain, x: Fraction | float) -> int:
     """How many codes stand for a value less than ``x``, exactly."""
-    return _count(domain, x, strict=True)
+    return domain.count_below(x)
 
 
 def codes_upto(domain: Domain, x: Fraction | float) -> int:
     """How many codes stand for a value of at most ``x``, exactly."""
-    return _count(domain, x, strict=False)
+    return domain.count_below(x, strict=False)
 
 
-def _count(domain: Domain, x: Fraction | float, strict: bool) -> int:
-    if isinstance(x, float) and math.isinf(x):
-        return domain.size if x > 0 else 0
-    exact = Fraction(x)
-    if isinstance(domain, Floats):
-        return _count_floats(exact, strict)
-    if not isinstance(domain, (Integers, Grid)):
-        raise ParameterError(f"edges need numbers; {domain.describe()} are not numbers: use Integers, Grid or Floats")
-    step = Fraction(1) if isinstance(domain, Integers) else domain.step
-    place = (exact - domain.lo) / step
-    count = math.ceil(place) if strict else math.floor(place) + 1
-    return min(max(count, 0), domain.size)
-
-
-def _count_floats(x: Fraction, strict: bool) -> int:
-    try:
-        nearest = float(x)
-    except OverflowError:
-        return (1 << 64) if x > 0 else 0
-    if math.isinf(nearest):
-        return (1 << 64) if x > 0 else 0
-    below = math.nextafter(nearest, -math.inf) if Fraction(nearest) > x else nearest
-    if math.isinf(below):
-        return 0
-    bits = int(np.float64(below + 0.0).view(np.uint64))  # + 0.0 turns -0.0 into 0.0, whose code the data use
-    code = bits + _ZERO if bits < _ZERO else (1 << 64) - 1 - bits
-    return code if strict and Fraction(below) == x else code + 1
-
-
-def read_edges(edges: Any, least: int = 1, name: str = "bins") -> tuple[Fraction, ...]:
+def read_edges(edges: object, least: int = 1, name: str = "bins") -> tuple[Fraction, ...]:
     """Increasing finite edges, read exactly."""
     if isinstance(edges, (str, bytes)) or not hasattr(edges, "__iter__"):
         raise TypeError(f"{name} must be a list of increasing edges, got {type(edges).__name__}")
@@ -122,7 +68,7 @@ class Partition(ABC):
     size: int
 
     @abstractmethod
-    def index(self, users: UserData) -> Index:
+    def index(self, users: UserData) -> Ints:
         """The cell of every record."""
 
 
@@ -137,7 +83,7 @@ class CodeCells(Partition):
         if self.size > MAX_CELLS:
             raise TooLargeError(f"column {self.feature!r} has {self.size} values, more than {MAX_CELLS}; give bins=")
 
-    def index(self, users: UserData) -> Index:
+    def index(self, users: UserData) -> Ints:
         return users.codes[self.feature].astype(np.int64)
 
 
@@ -159,7 +105,7 @@ class LineCells(Partition):
         return len(self.cuts) + 1
 
     @cached_property
-    def _lookup(self) -> Index | None:
+    def _lookup(self) -> Ints | None:
         if self.domain.size > 1 << 22:
             return None
         steps = np.bincount(
@@ -168,10 +114,10 @@ class LineCells(Partition):
         return np.cumsum(steps[: self.domain.size])
 
     @cached_property
-    def _reached(self) -> NDArray[np.uint64]:
+    def _reached(self) -> Codes:
         return np.array([cut for cut in self.cuts if cut < 1 << 64], dtype=np.uint64)
 
-    def index(self, users: UserData) -> Index:
+    def index(self, users: UserData) -> Ints:
         codes = users.codes[self.feature]
         if self._lookup is not None:
             return self._lookup[codes.astype(np.int64)]
@@ -194,7 +140,7 @@ class ProductCells(Partition):
     def size(self) -> int:  # type: ignore[override]
         return math.prod(part.size for part in self.parts)
 
-    def index(self, users: UserData) -> Index:
+    def index(self, users: UserData) -> Ints:
         out = self.parts[0].index(users)
         for part in self.parts[1:]:
             out = out * part.size + part.index(users)

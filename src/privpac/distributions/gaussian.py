@@ -14,7 +14,7 @@ and spread about ``sqrt(2 / nu)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Floats64, Ints
 from privpac.bisection import least
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
@@ -46,31 +46,9 @@ if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.rng import Rng
 
-__all__ = [
-    "Axis",
-    "CELL",
-    "CoarseToFineCovariance",
-    "CoarseToFineGaussian",
-    "CoarseToFineMean",
-    "CoarseToFineVariance",
-    "PairedSteps",
-    "Quantities",
-    "STEPS",
-    "TAU",
-    "TwoSteps",
-    "cell_law",
-    "cell_scores",
-    "certify_mean",
-    "estimate",
-    "fine_budget",
-    "fine_sum",
-    "project_eigenvalues",
-]
-
-
 # Coarse to fine: the mean of one number per user, first its cell, then its place in it.
 #
-# Each user holds one integer ``y_i`` (in units so small that a user's own luck is 64 of them), or none.
+# Each user holds one integer ``y_i`` (in units so small that a user's own sampling is 64 of them), or none.
 #
 #     1 (eps_1): score_j = n - #{i : |cell(y_i) - j| <= 1}; exponential mechanism over the cells  ``j_min..j_max``
 #     2 (eps_2): G = sum_i clip(y_i - center, -tau, tau) + DLap(f tau / eps_2),  center = j * cell + cell / 2
@@ -88,8 +66,6 @@ __all__ = [
 # composition applies.
 
 
-Ints = NDArray[np.int64]
-Floats64 = NDArray[np.float64]
 STEPS, CELL = 64, 128
 BEYOND = ceil(64 * sqrt(2 * log(100)))
 """How far from the mean a user's number is let lie."""
@@ -97,7 +73,7 @@ BEYOND = ceil(64 * sqrt(2 * log(100)))
 TAU = 192 + BEYOND
 SHORT = {Neighbours.ADD_REMOVE: 224, Neighbours.REPLACE: 576}
 """Half the length of an axis, in steps, up to which no cell is chosen."""
-MAX_STEPS = 1 << 52
+_MAX_STEPS = 1 << 52
 
 
 @dataclass(frozen=True)
@@ -282,7 +258,7 @@ def log_variance_of(name: str, domain: Domain) -> Callable[[UserData], Floats64]
     return compute
 
 
-def _read_shares(shares: Any) -> tuple[Fraction, ...] | None:
+def _read_shares(shares: Iterable[Rational] | None) -> tuple[Fraction, ...] | None:
     if shares is None:
         return None
     return tuple(rational(each, "a share", minimum=0, maximum=1) for each in shares)
@@ -343,10 +319,7 @@ class TwoSteps(DistributionLearner):
         if odd:
             raise ParameterError(f"columns {odd} do not hold numbers; declare Integers, Grid or Floats")
 
-    def bind(self, data: Users) -> BoundUsers:
-        return BoundUsers(*self.bind_users(data))
-
-    def _count(self, users: Users, filled: int, epsilon: Fraction, rng: Rng) -> tuple[int, dict[str, Any]]:
+    def _count(self, users: Users, filled: int, epsilon: Fraction, rng: Rng) -> tuple[int, dict[str, object]]:
         """The number to divide by, and what is published of it: the noisy number of users with a value, or the public
         n."""
         if not self.shares[2]:
@@ -358,9 +331,9 @@ class TwoSteps(DistributionLearner):
         return epsilon * self.shares[0] / parts, epsilon * self.shares[1] / parts
 
 
-def checked_axis(unit: float, lo: float, hi: float, neighbours: Any) -> Axis:
+def checked_axis(unit: float, lo: float, hi: float, neighbours: Neighbours | str) -> Axis:
     """An axis whose steps fit 52 bits."""
-    if not unit > 0 or max(abs(lo), abs(hi)) / unit > MAX_STEPS:
+    if not unit > 0 or max(abs(lo), abs(hi)) / unit > _MAX_STEPS:
         raise ParameterError("the declared range has more than 2^52 steps; declare a smaller range or a larger spread")
     return Axis(unit, lo, hi, short=SHORT[Neighbours(neighbours)])
 
@@ -427,7 +400,7 @@ class CoarseToFineMean(TwoSteps):
 
     def _means(
         self, bound: BoundUsers, axes: list[Axis], epsilon: Fraction, rng: Rng
-    ) -> tuple[list[float], dict[str, Any]]:
+    ) -> tuple[list[float], dict[str, object]]:
         folded = [
             bound.users.fold(Collect(mean_of(name, domain), axis))
             for (name, domain), axis in zip(bound.features.items(), axes)
@@ -478,7 +451,7 @@ class PairedSteps(Composed, TwoSteps):
             )
 
     @property
-    def _public(self) -> dict[str, Any]:
+    def _public(self) -> dict[str, object]:
         return {
             "min_variance": self.spread.min_variance,
             "max_variance": self.spread.max_variance,
@@ -517,7 +490,7 @@ class CoarseToFineVariance(PairedSteps):
             learner="coarse-to-fine variance",
         )
 
-    def _variances(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[list[float], dict[str, Any]]:
+    def _variances(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[list[float], dict[str, object]]:
         folded = [
             bound.users.fold(Collect(log_variance_of(name, domain), self.axis))
             for name, domain in bound.features.items()
@@ -535,23 +508,21 @@ class CoarseToFineVariance(PairedSteps):
 # distance from ``mu'`` to the upper end of its cell in units of 64, ``0 <= z <= 2``.
 #
 # *Cell.* A cell two or more above ``j*`` counts only users above cell ``j*``.  Let ``X`` be 1 for a user in the window
-# of
-# ``j*`` and not above its cell, -1 for one above that window, else 0.  Then ``Pr[X = -1] <= Q(2 + z) <= Q(2)`` and
-# ``Pr[X
-# <= 0] <= Q(z) + Q(4 - z) <= Q(0)
-# + Q(4)`` (the derivative ``-phi(z) + phi(4 - z)`` is negative up to ``z = 2``), and likewise below.  With ``K`` cells
-#   and rate ``lam`` a
-# cell further than 1 from ``j*`` is chosen with probability at most ``E min(1, K e**(-lam sum X)) <= K**s (E e**(-s lam
-# X))**n`` for every ``0 < s <= 1``; above and below together with ``2**(1-s) K**s`` in front, as they share the cells.
-# Values beyond the ends count for the end cells, which can only raise ``X``.
+# of ``j*`` and not above its cell, -1 for one above that window, else 0.  Then ``Pr[X = -1] <= Q(2 + z) <= Q(2)`` and
+# ``Pr[X <= 0] <= Q(z) + Q(4 - z) <= Q(0) + Q(4)`` (the derivative ``-phi(z) + phi(4 - z)`` is negative up to ``z =
+# 2``), and likewise below.  With ``K`` cells and rate ``lam`` a cell further than 1 from ``j*`` is chosen with
+# probability at most
+#
+#     E min(1, K e**(-lam sum X)) <= K**s (E e**(-s lam X))**n
+#
+# for every ``0 < s <= 1``; above and below together with ``2**(1-s) K**s`` in front, as they share the cells. Values
+# beyond the ends count for the end cells, which can only raise ``X``.
 #
 # *Place.* The center of a cell within 1 of ``j*`` is within 192.5 of ``mu'``.  Cutting off at ``TAU`` moves a user's
-# mean
-# by at most ``64 L(w)``, ``L(w) = phi(w) - w Q(w)``, ``w = (TAU - 193)/64``; rounding by at most ``Q(w)`` (without the
-# cut-off its mean is 0 up to ``e**-80000``).  A clipped normal is sub-Gaussian with parameter 64 (a 1-Lipschitz
-# function
-# of it), a rounding with 1/2, so their sum with 64.5; three centers, two sides.  Then come the noise of the sum and,
-# under add-remove, of the number of users:
+# mean by at most ``64 L(w)``, ``L(w) = phi(w) - w Q(w)``, ``w = (TAU - 193)/64``; rounding by at most ``Q(w)`` (without
+# the cut-off its mean is 0 up to ``e**-80000``).  A clipped normal is sub-Gaussian with parameter 64 (a 1-Lipschitz
+# function of it), a rounding with 1/2, so their sum with 64.5; three centers, two sides.  Then come the noise of the
+# sum and, under add-remove, of the number of users:
 #
 #     error <= bias + t + (|Z2| + (193 + bias + t) |Z3|)/(n - |Z3|).
 #
@@ -561,8 +532,7 @@ class CoarseToFineVariance(PairedSteps):
 # *More records.* A user with more than ``m`` of them scatters less, and every bound above grows with the scatter.
 #
 # *Total variation* of two normal laws of one variance is ``2 Phi(distance/(2 s)) - 1``; for ``d`` columns each may err
-# by
-# ``1/sqrt d`` of it.  All terms fall with ``n``; the least ``n`` is found by bisection for a few splits of ``beta``.
+# by ``1/sqrt d`` of it.  All terms fall with ``n``; the least ``n`` is found by bisection for a few splits of ``beta``.
 
 
 _FAR = 1.5 * CELL + 1
@@ -574,10 +544,11 @@ _TILTS = np.linspace(1 / 64, 1, 64)
 
 @dataclass(frozen=True)
 class _Split:
-    """What may fail: the cell, the luck of the sum, its noise (each in every column), and the noisy number of users."""
+    """What may fail: the cell, the sampling of the sum, its noise (each in every column), and the noisy number of
+    users."""
 
     cell: float
-    luck: float
+    sampling: float
     noise: float
     count: float
 
@@ -594,7 +565,7 @@ def certify_mean(learner: CoarseToFineMean, *, alpha: Rational, beta: Rational, 
         float(rational(beta, "beta", minimum="1e-9", below=1)),
     )
     if learner.cap is not None and learner.cap < learner.records_per_user:
-        # The axis would be finer than the users' luck.
+        # The axis would be finer than the users' sampling.
         raise ParameterError(
             f"records_per_user must be at most {learner.cap}, got {learner.records_per_user}: more are never read"
         )
@@ -621,11 +592,11 @@ def _deviations(alpha: Rational) -> float:
 def _splits(learner: CoarseToFineMean, d: int, failure: float) -> Iterator[_Split]:
     private = bool(learner.shares[2])
     cell = 0 if learner.idle else 1
-    for luck in (1, 2, 4):
+    for sampling in (1, 2, 4):
         for count in (1, 2) if private else (0,):
-            noise = 8 - cell - luck - count
+            noise = 8 - cell - sampling - count
             yield _Split(
-                failure * cell / (8 * d), failure * luck / (8 * d), failure * noise / (8 * d), failure * count / 8
+                failure * cell / (8 * d), failure * sampling / (8 * d), failure * noise / (8 * d), failure * count / 8
             )
 
 
@@ -642,10 +613,10 @@ def _holds(learner: CoarseToFineMean, d: int, allowed: float, split: _Split, n: 
         tau, far, centers, rate = axis.window[1], (axis.hi - axis.lo) / (2 * axis.unit) + 1, 1, coarse + fine
     w = (tau - far) / STEPS
     bias = STEPS * (math.exp(-w * w / 2) / math.sqrt(2 * math.pi) - w * float(ndtr(-w))) + float(ndtr(-w)) + 1e-9
-    luck = bias + _SPREAD * math.sqrt(2 * math.log(2 * centers / split.luck) / n)
+    sampling = bias + _SPREAD * math.sqrt(2 * math.log(2 * centers / split.sampling) / n)
     noise = _laplace(rate / (tau * (1 if add_remove else 2)), split.noise)
     count = _laplace(epsilon * float(learner.shares[2]), split.count) if learner.shares[2] else 0
-    return n > count and luck + (noise + (far + luck) * count) / (n - count) <= allowed * (1 - SLACK)
+    return n > count and sampling + (noise + (far + sampling) * count) / (n - count) <= allowed * (1 - SLACK)
 
 
 def _cell_found(n: int, others: int, rate: float, failure: float) -> bool:
@@ -714,7 +685,7 @@ class CoarseToFineCovariance(PairedSteps):
             learner="coarse-to-fine covariance",
         )
 
-    def _matrix(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[Floats64, dict[str, Any]]:
+    def _matrix(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[Floats64, dict[str, object]]:
         names = list(bound.features)
         entries = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
         folded = [

@@ -16,28 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.data import Domain, UserData
 from privpac.distributions.base import BoundUsers, DistributionLearner, Sum
 from privpac.errors import ParameterError
-from privpac.exact import rational
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.methods.base import ITEM_LEVEL, count_users
-from privpac.methods.means import MAX_LEVELS, MeanVector, user_steps
+from privpac.methods.means import MAX_MEAN_LEVELS, MeanVector, user_steps
 from privpac.parameters import bounds, named, privacy, whole
 from privpac.result import Released
 
 if TYPE_CHECKING:
-    from privpac.data import Users
     from privpac.rng import Rng
-
-__all__ = ["AveragedMean"]
 
 SUM_SHARE = Fraction(3, 4)
 
@@ -55,12 +51,12 @@ class AveragedMean(DistributionLearner):
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[20, 40], [50]] * 900, features={"age": Integers(0, 99)}, labelled=False)
-    >>> 35 < AveragedMean(1).learn(people).hypothesis["age"] < 45
+    >>> 35 < AveragedMean(1).learn(people).value["age"] < 45
     True
     """
 
     epsilon: Fraction = field(converter=privacy)
-    levels: int = field(default=4096, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(default=4096, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_MEAN_LEVELS))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -68,12 +64,9 @@ class AveragedMean(DistributionLearner):
         return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
-        strange = [name for name, domain in domains.items() if not hasattr(domain, "lo") or not _numbers(domain)]
+        strange = [name for name, domain in domains.items() if not domain.stepped]
         if strange:
             raise ParameterError(f"a mean needs numbers on a declared range (Integers, Grid); {strange[0]!r} has none")
-
-    def bind(self, data: Users) -> BoundUsers:
-        return BoundUsers(*self.bind_users(data))
 
     def rates(self, columns: int) -> tuple[Fraction, Fraction | None]:
         """Rates of the noise on a column's sum and on the number of people (None: it is public)."""
@@ -87,7 +80,7 @@ class AveragedMean(DistributionLearner):
         sizes = {name: domain.size for name, domain in bound.features.items()}
         rate, counting = self.rates(len(names))
 
-        def sums(users: UserData) -> NDArray[np.int64]:
+        def sums(users: UserData) -> Ints:
             filled = users.sizes > 0
             steps = np.stack([user_steps(users, name, sizes[name], self.levels) for name in names])
             # In -levels..levels for everybody: this line is the bound on a person's influence.
@@ -99,16 +92,12 @@ class AveragedMean(DistributionLearner):
         for name, total in zip(names, totals):
             middle = Fraction(total + discrete_laplace(rate, rng), max(1, n))
             share = min(max((middle + self.levels) / (2 * self.levels), Fraction(0)), Fraction(1))
-            domain: Any = bound.features[name]
+            low, high = bound.features[name].ends
             # Numbers with a public bound on their digits, so that nothing can fail after the spend.
             short = Fraction(round(share * (1 << 40)), 1 << 40)
-            values.append(rational(domain.lo) + short * (rational(domain.hi) - rational(domain.lo)))
+            values.append(low + short * (high - low))
         shown = {"every person counts": "alike", "levels": self.levels}
         warned = (ITEM_LEVEL,) if self.unit is Unit.ITEM else ()
         return Released(
             MeanVector(names, tuple(values)), self.guarantee, shown, warnings=warned, learner="averaged mean"
         )
-
-
-def _numbers(domain: Any) -> bool:
-    return isinstance(domain.lo, (int, Fraction))

@@ -1,7 +1,8 @@
 """Distributions as they are published: frozen, printable, saved as JSON, and ready to sample from.
 
-Mass functions, histograms and products live here, the parametric ones in :mod:`privpac.distributions.results`; all
-of them are found, and registered for reading saved results, by importing this module.
+They hold released numbers only; densities and samples are post-processing of them and cost no budget.  ``sample``
+draws from the system's generator, or from public coins for reproducible synthetic data.  Importing this module
+registers all of them for reading saved results.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
-from privpac.data import Domain, Texts
+from privpac.arrays import Array, Floats64, Ints
+from privpac.data import Domain
 from privpac.data.columns import column, text
 from privpac.data.domains import in_one_line
 from privpac.distributions.cells import read_edges
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
+from privpac.exact import Rational
 from privpac.guarantee import positive_int
 from privpac.parameters import whole_list
 from privpac.result import register, rule_from_dict, rule_to_dict
@@ -30,27 +32,9 @@ from privpac.rng import PublicCoins, Rng, secret_rng
 from privpac.rules.base import columns_of
 from privpac.special import ndtri
 
-__all__ = [
-    "DiscreteDistribution",
-    "Distribution",
-    "FamilyDistribution",
-    "GaussianDistribution",
-    "HistogramDistribution",
-    "NamedCandidate",
-    "ProductDistribution",
-    "VocabularyDistribution",
-    "uniforms",
-]
-
-
-# What a published distribution is, and the parametric ones: normal, any family of ``scipy.stats``, a named candidate.
-#
-# They hold released numbers only; densities and samples are post-processing of them and cost no budget.  ``sample``
-# draws from the system's generator, or from public coins for reproducible synthetic data.
-
-
-Floats64 = NDArray[np.float64]
 Coins = Rng | PublicCoins | None
+Parsed = Mapping[str, Any]
+"""An object of a saved file, as read."""
 
 
 class Distribution(ABC):
@@ -62,21 +46,21 @@ class Distribution(ABC):
         """The columns it describes, in order."""
 
     @abstractmethod
-    def score_samples(self, X: Any) -> Floats64:
+    def score_samples(self, X: object) -> Floats64:
         """The logarithm of the density (or mass) of every row; ``-inf`` where there is none."""
 
     @abstractmethod
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+    def sample(self, size: int, rng: Coins = None) -> Array:
         """``size`` independent rows; one-dimensional for one column."""
 
-    def _density(self, X: Any) -> Floats64:
+    def _density(self, X: object) -> Floats64:
         return np.exp(self.score_samples(X))
 
-    def _columns(self, X: Any) -> list[Any]:
+    def _columns(self, X: object) -> list[Any]:
         spaces: dict[str, Any] = dict.fromkeys(self.columns)
         return [values for _, values in columns_of(X, spaces).values()]
 
-    def _numbers(self, X: Any) -> Floats64:
+    def _numbers(self, X: object) -> Floats64:
         """Rows of numbers; anything that is not one is refused, as prediction does."""
         try:
             rows = np.column_stack([np.asarray(values, dtype=np.float64) for values in self._columns(X)])
@@ -87,6 +71,16 @@ class Distribution(ABC):
                 f"columns {list(self.columns)} hold missing or infinite values; every row needs a number"
             ) from None
         return rows
+
+
+class ColumnDistribution(Distribution):
+    """A released distribution of one column."""
+
+    feature: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.feature,)
 
 
 def uniforms(size: int, rng: Coins) -> Floats64:
@@ -142,15 +136,15 @@ class GaussianDistribution(Distribution):
     def _root(self) -> Floats64:
         return np.asarray(np.linalg.cholesky(np.array(self.covariance)))
 
-    def pdf(self, X: Any) -> Floats64:
+    def pdf(self, X: object) -> Floats64:
         return self._density(X)
 
-    def score_samples(self, X: Any) -> Floats64:
+    def score_samples(self, X: object) -> Floats64:
         scaled = np.linalg.solve(self._root, (self._numbers(X) - np.array(self.mean)).T)
         constant = -len(self.names) / 2 * math.log(2 * math.pi) - float(np.log(np.diag(self._root)).sum())
         return np.asarray(constant - (scaled**2).sum(axis=0) / 2)
 
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+    def sample(self, size: int, rng: Coins = None) -> Array:
         normal = ndtri(uniforms(size * len(self.names), rng)).reshape(size, len(self.names))
         rows = np.asarray(normal @ self._root.T + np.array(self.mean))
         return rows[:, 0] if len(self.names) == 1 else rows
@@ -163,7 +157,7 @@ class GaussianDistribution(Distribution):
         ]
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "names": list(self.names),
             "mean": list(self.mean),
@@ -171,13 +165,13 @@ class GaussianDistribution(Distribution):
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         return cls(tuple(values["names"]), tuple(values["mean"]), tuple(tuple(row) for row in values["covariance"]))
 
 
 @register("family-distribution")
 @frozen(slots=False)
-class FamilyDistribution(Distribution):
+class FamilyDistribution(ColumnDistribution):
     """A distribution of ``scipy.stats`` by its name, with its parameters."""
 
     feature: str
@@ -197,33 +191,29 @@ class FamilyDistribution(Distribution):
         return found(*self.parameters)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.feature,)
-
-    @property
     def is_discrete(self) -> bool:
         return hasattr(self._frozen, "pmf") and not hasattr(self._frozen.dist, "pdf")
 
-    def pmf(self, X: Any) -> Floats64:
+    def pmf(self, X: object) -> Floats64:
         return self._density(X)
 
     pdf = pmf
 
-    def score_samples(self, X: Any) -> Floats64:
+    def score_samples(self, X: object) -> Floats64:
         values = self._numbers(X)[:, 0]
         return np.asarray(self._frozen.logpmf(values) if self.is_discrete else self._frozen.logpdf(values))
 
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+    def sample(self, size: int, rng: Coins = None) -> Array:
         return np.asarray(self._frozen.ppf(uniforms(size, rng)))
 
     def __str__(self) -> str:
         return f"{self.feature}: {self.family}({', '.join(f'{p:.6g}' for p in self.parameters)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"feature": self.feature, "family": self.family, "parameters": list(self.parameters)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         return cls(values["feature"], values["family"], tuple(values["parameters"]))
 
 
@@ -239,27 +229,74 @@ class NamedCandidate:
     def __str__(self) -> str:
         return f"candidate {self.index}: {self.name}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"index": self.index, "name": self.name}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         return cls(positive_int(values["index"], "index", minimum=0), str(values["name"]))
 
 
-# A mass function of the values that were shown, and how much of the people's mass they leave.
+# Integer weights of values, of bins, or of the values that were shown.
 
 
 _SHOWN, _LETTERS = 8, 80
 
 
-def _read_values(values: Any) -> tuple[str | int, ...]:
+def _read_values(values: Iterable[str | int]) -> tuple[str | int, ...]:
     return tuple(value if isinstance(value, str) else int(value) for value in values)
+
+
+def _read_weights(weights: Iterable[int | str]) -> tuple[int, ...]:
+    counts = tuple(int(w) for w in weights)
+    if not counts or min(counts) < 0 or sum(counts) == 0:
+        raise ParameterError("weights must be non-negative integers, one of them positive")
+    return counts
+
+
+def _read_edges(edges: Iterable[Rational]) -> tuple[Fraction, ...]:
+    return read_edges(edges, 2, "edges")
+
+
+class WeightedDistribution(ColumnDistribution):
+    """A distribution of one column by integer weights of its values or bins."""
+
+    weights: tuple[int, ...]
+    noun: ClassVar[str] = "values"
+
+    @cached_property
+    def probabilities(self) -> Floats64:
+        """The mass of every code or bin, in order."""
+        total = sum(self.weights)
+        return np.array([weight / total for weight in self.weights])
+
+    @abstractmethod
+    def name(self, place: int) -> str:
+        """What has the weight at this place."""
+
+    def _pick(self, u: Floats64) -> Ints:
+        """The places at which uniform numbers fall."""
+        ends = np.cumsum(self.probabilities)
+        return np.minimum(np.searchsorted(ends / ends[-1], u, side="right"), len(ends) - 1)
+
+    @abstractmethod
+    def _mass(self, X: object) -> Floats64:
+        """The mass or density of every row."""
+
+    def score_samples(self, X: object) -> Floats64:
+        with np.errstate(divide="ignore"):
+            return np.log(self._mass(X))
+
+    def __str__(self) -> str:
+        order = [int(j) for j in np.argsort(-self.probabilities, kind="stable")[:_SHOWN]]
+        more = len(self.weights) - len(order)
+        shown = ", ".join(f"{self.name(j)} {self.probabilities[j]:.3g}" for j in order)
+        return f"{self.feature}: {shown}" + (f" and {more} more {self.noun}" if more else "")
 
 
 @register("vocabulary-distribution")
 @frozen(slots=False)
-class VocabularyDistribution(Distribution):
+class VocabularyDistribution(WeightedDistribution):
     """Values that enough people hold, with noisy weights in steps of ``1/levels`` of a person, of ``people`` (noisy) in
     all.
 
@@ -278,16 +315,12 @@ class VocabularyDistribution(Distribution):
     people: int
 
     def __attrs_post_init__(self) -> None:
-        kind = str if isinstance(self.domain, Texts) else int
+        kind = str if self.domain.open else int
         if len(self.values) != len(self.weights) or len(set(self.values)) != len(self.values):
             raise ParameterError("every value needs one weight, and no value may come twice")
         if not all(isinstance(value, kind) for value in self.values) or min(self.weights, default=1) < 1:
             raise ParameterError("values must be those of the domain, and weights positive integers")
         positive_int(self.levels, "levels")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.feature,)
 
     @property
     def shares(self) -> Floats64:
@@ -317,27 +350,24 @@ class VocabularyDistribution(Distribution):
         cut = value if len(value) <= _LETTERS else f"{value[:_LETTERS]}…"
         return in_one_line(cut)
 
-    def pmf(self, X: Any) -> Floats64:
+    def pmf(self, X: object) -> Floats64:
         """The mass of every value; 0 for one that is not shown, which is not to say that nobody holds it."""
         known = {value: float(p) for value, p in zip(self.values, self.probabilities)}
         (values,) = self._columns(X)
-        if isinstance(self.domain, Texts):
+        if self.domain.open:
             return np.array([known.get(value, 0.0) for value in text(column(values, self.feature)).to_list()])
         codes, inside = self.domain.encode(values, "drop", name=self.feature)
         return np.array([known.get(code, 0.0) if ok else 0.0 for code, ok in zip(codes.tolist(), inside.tolist())])
 
-    def score_samples(self, X: Any) -> Floats64:
-        with np.errstate(divide="ignore"):
-            return np.log(self.pmf(X))
+    _mass = pmf
 
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+    def sample(self, size: int, rng: Coins = None) -> Array:
         """Values among those shown, by their weights."""
         if size and not self.values:
             raise NoReleaseError("no value was shown, so there is nothing to draw from")
         if not size:
             return np.empty(0)
-        ends = np.cumsum(self.probabilities)
-        places = np.minimum(np.searchsorted(ends / ends[-1], uniforms(size, rng), side="right"), len(ends) - 1)
+        places = self._pick(uniforms(size, rng))
         listed = [value if isinstance(value, str) else self.domain.value(value) for value in self.values]
         return np.array(listed)[places]
 
@@ -348,7 +378,7 @@ class VocabularyDistribution(Distribution):
         shown += [f"{more} more values {1 - self.rest - sum(self.probabilities[j] for j in order):.3g}"] if more else []
         return f"{self.feature}: " + ", ".join([*shown, f"all others {self.rest:.3g}"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "feature": self.feature,
             "domain": self.domain.to_dict(),
@@ -359,7 +389,7 @@ class VocabularyDistribution(Distribution):
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         listed = [value if isinstance(value, str) else int(value["code"]) for value in values["values"]]
         return cls(
             values["feature"],
@@ -369,50 +399,6 @@ class VocabularyDistribution(Distribution):
             values["levels"],
             values["people"],
         )
-
-
-_MOST_SHOWN = 8
-
-
-def _shares(weights: tuple[int, ...]) -> Floats64:
-    total = sum(weights)
-    return np.array([w / total for w in weights])
-
-
-def _pick(weights: tuple[int, ...], u: Floats64) -> NDArray[np.int64]:
-    ends = np.cumsum(_shares(weights))
-    return np.minimum(np.searchsorted(ends / ends[-1], u, side="right"), len(weights) - 1)
-
-
-def _read_weights(weights: Any) -> tuple[int, ...]:
-    counts = tuple(int(w) for w in weights)
-    if not counts or min(counts) < 0 or sum(counts) == 0:
-        raise ParameterError("weights must be non-negative integers, one of them positive")
-    return counts
-
-
-def _read_edges(edges: Any) -> tuple[Fraction, ...]:
-    return read_edges(edges, 2, "edges")
-
-
-def _as_tuple(parts: Iterable[Distribution]) -> tuple[Distribution, ...]:
-    return tuple(parts)
-
-
-class WeightedDistribution(Distribution):
-    """A distribution of one column by integer weights of its values or bins."""
-
-    feature: str
-    weights: tuple[int, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.feature,)
-
-    @cached_property
-    def probabilities(self) -> Floats64:
-        """The mass of every code or bin, in order."""
-        return _shares(self.weights)
 
 
 @register("discrete-distribution")
@@ -433,32 +419,27 @@ class DiscreteDistribution(WeightedDistribution):
         if not isinstance(self.domain, Domain) or len(self.weights) != self.domain.size:
             raise ParameterError(f"one weight is needed for every value of the domain, got {len(self.weights)}")
 
-    def pmf(self, X: Any) -> Floats64:
+    def pmf(self, X: object) -> Floats64:
         """The mass of every value; 0 outside the domain."""
         codes, inside = self.domain.encode(self._columns(X)[0], "drop", name=self.feature)
         out = np.zeros(len(codes))
         out[inside] = self.probabilities[codes[inside].astype(np.int64)]
         return out
 
-    def score_samples(self, X: Any) -> Floats64:
-        with np.errstate(divide="ignore"):
-            return np.log(self.pmf(X))
+    _mass = pmf
 
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
-        codes, places = np.unique(_pick(self.weights, uniforms(size, rng)), return_inverse=True)
+    def sample(self, size: int, rng: Coins = None) -> Array:
+        codes, places = np.unique(self._pick(uniforms(size, rng)), return_inverse=True)
         return np.array([self.domain.value(int(code)) for code in codes])[places] if size else np.empty(0)
 
-    def __str__(self) -> str:
-        order = np.argsort(-self.probabilities, kind="stable")[:_MOST_SHOWN].tolist()
-        rest = len(self.weights) - len(order)
-        shown = ", ".join(f"{self.domain.text(j)} {self.probabilities[j]:.3g}" for j in order)
-        return f"{self.feature}: {shown}" + (f" and {rest} more values" if rest else "")
+    def name(self, place: int) -> str:
+        return self.domain.text(place)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"feature": self.feature, "domain": self.domain.to_dict(), "weights": [str(w) for w in self.weights]}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         return cls(values["feature"], Domain.from_dict(values["domain"]), tuple(int(w) for w in values["weights"]))
 
 
@@ -471,6 +452,8 @@ class HistogramDistribution(WeightedDistribution):
     edges: tuple[Fraction, ...] = field(converter=_read_edges)
     weights: tuple[int, ...] = field(converter=_read_weights)
 
+    noun: ClassVar[str] = "bins"
+
     def __attrs_post_init__(self) -> None:
         if len(self.weights) != len(self.edges) - 1:
             raise ParameterError(
@@ -481,7 +464,7 @@ class HistogramDistribution(WeightedDistribution):
     def _ends(self) -> Floats64:
         return np.array([float(edge) for edge in self.edges])
 
-    def pdf(self, X: Any) -> Floats64:
+    def pdf(self, X: object) -> Floats64:
         """The density at every value; 0 outside the edges."""
         values = self._numbers(X)[:, 0]
         bins = np.searchsorted(self._ends, values, side="right") - 1
@@ -490,29 +473,26 @@ class HistogramDistribution(WeightedDistribution):
         heights = np.append(self.probabilities / np.diff(self._ends), 0.0)
         return heights[np.where(inside, bins, len(self.weights))]
 
-    def score_samples(self, X: Any) -> Floats64:
-        with np.errstate(divide="ignore"):
-            return np.log(self.pdf(X))
+    _mass = pdf
 
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+    def sample(self, size: int, rng: Coins = None) -> Array:
         u = uniforms(2 * size, rng)
-        bins = _pick(self.weights, u[:size])
+        bins = self._pick(u[:size])
         return np.asarray(self._ends[bins] + u[size:] * np.diff(self._ends)[bins])
 
-    def __str__(self) -> str:
-        order = np.argsort(-self.probabilities, kind="stable")[:_MOST_SHOWN].tolist()
-        rest = len(self.weights) - len(order)
-        shown = ", ".join(
-            f"[{float(self.edges[j]):g}, {float(self.edges[j + 1]):g}) {self.probabilities[j]:.3g}" for j in order
-        )
-        return f"{self.feature}: {shown}" + (f" and {rest} more bins" if rest else "")
+    def name(self, place: int) -> str:
+        return f"[{float(self.edges[place]):g}, {float(self.edges[place + 1]):g})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"feature": self.feature, "edges": list(self.edges), "weights": [str(w) for w in self.weights]}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         return cls(values["feature"], tuple(values["edges"]), tuple(int(w) for w in values["weights"]))
+
+
+def _as_tuple(parts: Iterable[Distribution]) -> tuple[Distribution, ...]:
+    return tuple(parts)
 
 
 @register("product-distribution")
@@ -530,16 +510,16 @@ class ProductDistribution(Distribution):
     def columns(self) -> tuple[str, ...]:
         return tuple(name for part in self.parts for name in part.columns)
 
-    def pmf(self, X: Any) -> Floats64:
+    def pmf(self, X: object) -> Floats64:
         return self._density(X)
 
     pdf = pmf
 
-    def score_samples(self, X: Any) -> Floats64:
-        given = dict(zip(self.columns, self._columns(X)))
-        return np.asarray(sum(part.score_samples({name: given[name] for name in part.columns}) for part in self.parts))
+    def score_samples(self, X: object) -> Floats64:
+        values = dict(zip(self.columns, self._columns(X)))
+        return np.asarray(sum(part.score_samples({name: values[name] for name in part.columns}) for part in self.parts))
 
-    def sample(self, size: int, rng: Coins = None) -> NDArray[Any]:
+    def sample(self, size: int, rng: Coins = None) -> Array:
         drawn = [np.asarray(part.sample(size, rng)) for part in self.parts]
         if all(column.dtype.kind in "iuf" for column in drawn):
             return np.column_stack(drawn)
@@ -548,9 +528,9 @@ class ProductDistribution(Distribution):
     def __str__(self) -> str:
         return "\n".join(str(part) for part in self.parts)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"parts": [rule_to_dict(part) for part in self.parts]}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Parsed) -> Self:
         return cls(tuple(rule_from_dict(part) for part in values["parts"]))

@@ -19,43 +19,34 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Codes, Ints
 from privpac.bisection import least
-from privpac.data import Domain, Texts, UserData
+from privpac.data import Domain, UserData
 from privpac.data.grouping import ranked
 from privpac.data.jit import jit
-from privpac.distributions.base import BoundUsers, DistributionLearner
+from privpac.distributions.base import BoundUsers
+from privpac.distributions.cells import Partition
+from privpac.distributions.histogram import Contribution, Histogram, NoiseKind, with_cap
 from privpac.distributions.results import VocabularyDistribution
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, positive_int
+from privpac.guarantee import Neighbours, positive_int
 from privpac.law.blocks import Law
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
-from privpac.mechanisms.stable_weights import MAX_LEVELS, StableWeights
-from privpac.parameters import COUNT_LEVELS, bounds, named, privacy, probability, whole
-from privpac.result import Released
+from privpac.mechanisms.noise import Change, Noise
+from privpac.mechanisms.stable_weights import MAX_WEIGHT_LEVELS, StableWeights
+from privpac.parameters import COUNT_LEVELS, Composed, bounds, named, part, probability, whole
 from privpac.sample_size import LIMIT, SLACK, Certificate, open_unit, positive, relation
 
 if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.rng import Rng
-
-__all__ = [
-    "COUNT_SHARE",
-    "Held",
-    "HeldShares",
-    "MAX_VALUES",
-    "VocabularyHistogram",
-    "certify_vocabulary",
-]
-
 
 # Users that a stable histogram over an open vocabulary needs: every value's share at once, listed or not.
 #
@@ -64,8 +55,7 @@ __all__ = [
 # if it is not shown.
 #
 # *Luck.*  ``n`` people's shares of all values are independent vectors in the simplex, so the largest deviation ``D`` of
-# a
-# mean share from ``w`` has mean at most ``sqrt(sum of variances) <= 1/sqrt(n)`` and moves by at most ``1/n`` with one
+# a mean share from ``w`` has mean at most ``sqrt(sum of variances) <= 1/sqrt(n)`` and moves by at most ``1/n`` with one
 # person (McDiarmid): ``D <= (1 + sqrt(ln(1/b)/2))/sqrt(n)`` but for ``b``, however many values there are.
 #
 # *Noise.*  At most ``n max_values`` values are held, so all noises of weights are at most ``t = ln(2 n
@@ -75,9 +65,9 @@ __all__ = [
 # + t``, so its share is at most ``(threshold + t)/(n L) + D + 1/L``.  Both fall with ``n >= 2``.
 
 
-MAX_VALUES = 8
+MAX_VOCABULARY = 8
 """Values of one person that count, unless declared."""
-COUNT_SHARE = Fraction(1, 8)
+_COUNT_SHARE = Fraction(1, 8)
 """Of epsilon, for the number of people."""
 
 
@@ -88,7 +78,7 @@ def certify_vocabulary(
     alpha: Rational,
     beta: Rational,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    max_values: int = MAX_VALUES,
+    max_values: int = MAX_VOCABULARY,
     levels: int = COUNT_LEVELS,
 ) -> Certificate:
     """Users for which all shares are within ``alpha`` with probability ``1 - beta``, those not shown counting as 0.
@@ -102,16 +92,16 @@ def certify_vocabulary(
     target, failure = open_unit(alpha, "alpha"), float(rational(beta, "beta", minimum="1e-9", below=1))
     eps, least_shown = positive(epsilon, "epsilon"), positive_int(threshold, "threshold") / steps
     moved = 1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2
-    eta = (1 - float(COUNT_SHARE)) * eps / moved  # per person: weights in units of a person
-    luck = 1 + math.sqrt(math.log(2 / failure) / 2)  # half of beta
-    count = (math.log(8 / failure) / (float(COUNT_SHARE) * eps)) + 1  # a quarter
+    eta = (1 - float(_COUNT_SHARE)) * eps / moved  # per person: weights in units of a person
+    sampling = 1 + math.sqrt(math.log(2 / failure) / 2)  # half of beta
+    count = (math.log(8 / failure) / (float(_COUNT_SHARE) * eps)) + 1  # a quarter
 
     def enough(n: int) -> bool:
         if n <= count:
             return False
         noise = math.log(8 * n * values / failure) / eta + 1 / steps  # a quarter
         off = max((noise + count) / (n - count), (least_shown + noise) / n)
-        return (luck / math.sqrt(n) + 1 / steps + off) * (1 + SLACK) <= target
+        return (sampling / math.sqrt(n) + 1 / steps + off) * (1 + SLACK) <= target
 
     found = least(enough, start=2, limit=LIMIT)
     assumption = (
@@ -129,14 +119,11 @@ def certify_vocabulary(
 # is that of the codes or texts, so every engine and every order of rows gives the same.
 
 
-Ints = NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class Held:
     """Values in order, the weight of each, and how many people hold any.  ``texts`` are None where codes are values."""
 
-    codes: NDArray[np.uint64]
+    codes: Codes
     texts: list[str] | None
     weights: Ints
     people: int
@@ -202,7 +189,7 @@ class HeldShares:
         kept = np.flatnonzero(weights)
         return Held(np.empty(0, np.uint64), vocabulary.gather(order[kept]).to_list(), weights[kept], people)
 
-    def _weights(self, users: UserData, ranks: Any, size: int) -> Ints:
+    def _weights(self, users: UserData, ranks: Ints | Codes, size: int) -> Ints:
         return _sums(users.offsets, np.asarray(ranks, np.int64), size, self.levels, self.values)
 
     def merge(self, a: Held, b: Held) -> Held:
@@ -218,99 +205,112 @@ class HeldShares:
 
 
 @frozen(slots=False, field_transformer=named)
-class VocabularyHistogram(DistributionLearner):
-    """A mass function of one column of any domain, ``Texts()`` included; values that few people hold are not shown.
+class HeldValues(Contribution):
+    """A person's own distribution over the values they hold most often, of a column of any domain.
 
     Parameters
     ----------
-    epsilon : number
-        The privacy parameter.
-    delta : number
-        How often a value that one person alone holds may be shown (public).
     max_values : int
         How many values of one person count at most, those the person holds most often (public).
     levels : int
         The steps of a person's contribution (public).
+    """
+
+    max_values: int = field(default=MAX_VOCABULARY, kw_only=True, converter=whole, metadata=bounds(maximum=1 << 16))
+    levels: int = field(default=COUNT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_WEIGHT_LEVELS))
+
+    title: ClassVar[str] = "stable histogram"
+    counts_people: ClassVar[Fraction] = _COUNT_SHARE
+
+    def check(self, histogram: Histogram) -> None:
+        if histogram.features is not None and len(histogram.features) != 1:
+            raise ParameterError(f"a stable histogram is of one column, got {len(histogram.features)}")
+        if histogram.bins is not None:
+            raise ParameterError("a stable histogram is of values, not of bins")
+        self.noise(histogram)  # out of reach is said here
+
+    def noise(self, histogram: Histogram) -> StableWeights:
+        stable = histogram.alone
+        if not isinstance(stable, StableWeights):
+            raise ParameterError("values that nobody can list need StableWeights: noise and a threshold")
+        return stable
+
+    def change(self, histogram: Histogram) -> Change:
+        values = min(self.max_values, self.levels)
+        return Change(self.levels, histogram.factor, values if histogram.cap is None else min(values, histogram.cap))
+
+    def sums(self, users: UserData, cells: Partition) -> Ints:
+        raise NotImplementedError("the values are not listed")
+
+    def held(self, histogram: Histogram, bound: BoundUsers) -> Held:
+        """All values that anybody holds, with the people's weights (curator only)."""
+        ((name, domain),) = bound.features.items()
+        kernel = HeldShares(name, self.levels, self.noise(histogram).values, domain.open)
+        return bound.users.fold(kernel)
+
+    def sizes(self, histogram: Histogram, domains: Mapping[str, Domain]) -> dict[str, int]:
+        if len(domains) != 1:
+            raise ParameterError(f"a stable histogram is of one column: name it; there are {', '.join(domains)}")
+        return {}
+
+    def column(self, histogram: Histogram, bound: BoundUsers, name: str, rng: Rng) -> VocabularyDistribution:
+        held = self.held(histogram, bound)
+        places, noisy = self.noise(histogram).sample(held.weights, rng)
+        people = held.people + discrete_laplace(self.counts_people * histogram.epsilon, rng)
+        values = held.codes[places].tolist() if held.texts is None else [held.texts[at] for at in places.tolist()]
+        return VocabularyDistribution(name, bound.features[name], values, noisy, self.levels, max(0, people))
+
+    def how(self, noise: Noise | StableWeights) -> str:
+        return (
+            "noisy sums of the users' own shares, shown from a threshold on that one user's values pass with "
+            "probability at most delta, and a noisy number of users"
+        )
+
+    def public(self, histogram: Histogram, sizes: Mapping[str, int]) -> dict[str, object]:
+        shown_from = f"{self.noise(histogram).threshold / self.levels:.4g} people on"
+        public = {"every person counts": "alike", "max_values": self.max_values, "shown from": shown_from}
+        return with_cap(histogram, public | {"levels": self.levels})
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class VocabularyHistogram(Composed, Histogram):
+    """A mass function of one column of any domain, ``Texts()`` included; values that few people hold are not shown.
+
+    Parameters
+    ----------
+    delta : number
+        How often a value that one person alone holds may be shown (public).
+    contribution : HeldValues
+        Given by its own parameters ``max_values`` and ``levels``.
 
     >>> from privpac.data import Texts, UserData
     >>> people = UserData.from_users([["tea"], ["tea", "mate"], ["tea"]] * 400, features={"word": Texts()},
     ...     labelled=False)
-    >>> drinks = VocabularyHistogram(1, delta="1e-6").learn(people).hypothesis
+    >>> drinks = VocabularyHistogram(1, delta="1e-6").learn(people).value
     >>> [round(p, 1) for p in drinks.pmf(["tea", "mate", "milk"]).tolist()]
     [0.8, 0.2, 0.0]
     """
 
-    epsilon: Fraction = field(converter=privacy)
     delta: Fraction = field(kw_only=True, converter=probability)
-    max_values: int = field(default=MAX_VALUES, kw_only=True, converter=whole, metadata=bounds(maximum=1 << 16))
-    levels: int = field(default=COUNT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    noise: NoiseKind = field(default=StableWeights, init=False)
+    bins: None = field(default=None, init=False)
+    contribution: HeldValues = part(HeldValues)
 
-    named: ClassVar[str] = "stable histogram"
-
-    def __attrs_post_init__(self) -> None:
-        if self.features is not None and len(self.features) != 1:
-            raise ParameterError(f"a stable histogram is of one column, got {len(self.features)}")
-        self.stable  # noqa: B018  # out of reach is said here
-
-    @cached_property
+    @property
     def stable(self) -> StableWeights:
         """The mechanism of the weights."""
-        return StableWeights(
-            (1 - COUNT_SHARE) * self.epsilon,
-            self.delta,
-            levels=self.levels,
-            values=min(self.max_values, self.levels)
-            if self.cap is None
-            else min(self.max_values, self.levels, self.cap),
-            unit=self.unit,
-            neighbours=self.neighbours,
-        )
+        return self.contribution.noise(self)
 
     @property
     def counting(self) -> Fraction:
         """What the number of people costs."""
-        return COUNT_SHARE * self.epsilon
-
-    @property
-    def guarantee(self) -> Guarantee:
-        how = (
-            "noisy sums of the users' own shares, shown from a threshold on that one user's values pass with "
-            "probability at most delta, and a noisy number of users",
-        )
-        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, derivation=how)
-
-    def check_domains(self, domains: Mapping[str, Domain]) -> None:
-        if len(domains) != 1:
-            raise ParameterError(f"a stable histogram is of one column: name it; there are {', '.join(domains)}")
-
-    def bind(self, data: Users) -> BoundUsers:
-        return BoundUsers(*self.bind_users(data))
-
-    def _held(self, bound: BoundUsers) -> Held:
-        ((name, domain),) = bound.features.items()
-        kernel = HeldShares(name, self.levels, self.stable.values, isinstance(domain, Texts))
-        return bound.users.fold(kernel)
+        return _COUNT_SHARE * self.epsilon
 
     def law(self, data: Users, *, most: int, people: tuple[int, int]) -> Law:
         """The exact law of everything released (curator only): the number of people clamped to ``people``, then the
         values shown with weights up to ``most``."""
-        held = self._held(self.bind(data))
+        held = self.contribution.held(self, self.bind(data))
         keys = held.codes.tolist() if held.texts is None else held.texts
         weights = self.stable.law(dict(zip(keys, held.weights.tolist())), most)
         count = Laplace(self.counting, 1, unit=self.unit, neighbours=self.neighbours).law(held.people, bounds=people)
         return weights.bind(lambda shown: count.map(lambda number: (shown, number)))
-
-    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        ((name, domain),) = bound.features.items()
-        held = self._held(bound)
-        places, noisy = self.stable.sample(held.weights, rng)
-        people = held.people + discrete_laplace(self.counting, rng)
-        values = held.codes[places].tolist() if held.texts is None else [held.texts[at] for at in places.tolist()]
-        found = VocabularyDistribution(name, domain, values, noisy, self.levels, max(0, people))
-        shown = {
-            "every person counts": "alike",
-            "max_values": self.max_values,
-            "shown from": f"{self.stable.threshold / self.levels:.4g} people on",
-            "levels": self.levels,
-        } | ({} if self.cap is None else {"max_records": self.cap})
-        return Released(found, self.guarantee, shown, learner=self.named)

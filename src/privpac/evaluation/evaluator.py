@@ -2,7 +2,7 @@
 
 **Guarantee.**  Pure epsilon per user.  ``T[c] = sum over users + noise``, the noises independent discrete Laplaces of
 rate ``epsilon/R``; one user more or less moves the sums by at most ``levels`` in L1
-(:mod:`privpac.evaluation.results`), a replaced one by at most ``2 levels``, and the ratio of the laws at L1 distance
+(:class:`TableKernel`), a replaced one by at most ``2 levels``, and the ratio of the laws at L1 distance
 ``d`` is at most ``e**(epsilon d/R)``: ``R = levels`` under add-remove, ``2 levels`` under replace.  With
 ``cells="error"`` under replace the number of people is public, so only ``wrong`` is released, which a replaced user
 moves by at most ``levels``: ``R = levels``.  There somebody without records counts as wrong, since leaving them out
@@ -12,16 +12,26 @@ from them and paid for.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import field, frozen
+import numpy as np
+import polars as pl
+from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
-from privpac.errors import ParameterError
-from privpac.evaluation.predictors import Predictor, bind_predictor, check_reads
-from privpac.evaluation.results import CELLS, LEAST_NOISE, Cells, Evaluation, TableKernel, Weight
-from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.arrays import Bytes, Ints
+from privpac.bisection import least_from
+from privpac.data import Domain, Integers, UserData
+from privpac.data.columns import moments
+from privpac.data.grouping import ranked
+from privpac.errors import InfeasibleError, NoReleaseError, ParameterError, SchemaError
+from privpac.evaluation.results import CELLS, LEAST_NOISE, CellKind, Evaluation, Weight, percent, sure
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.methods.base import Learner, check_users, count_users
 from privpac.parameters import (
@@ -37,16 +47,292 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
-from privpac.result import Released
-from privpac.rules.rules import binary
+from privpac.result import NoRelease, Released
+from privpac.rules.base import Rule, binary
+from privpac.rules.kernels.shares import user_tables
 
 if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.rng import Rng
 
-__all__ = ["Evaluator"]
+# What can be evaluated: a released rule, any function of columns, a fitted classifier, a column of predictions.
+#
+# **What the promise needs**: what one person adds is a function of that person's records alone.  Rules are integer
+# comparisons, record by record, and are asked about a whole table at once.  A function or a model may answer
+# differently about a record when it is asked about others in the same call (products of matrices are rounded block by
+# block; one bad record makes the whole call fail), so it is asked about one person at a time, and about one record at a
+# time where that fails; ``rowwise=True`` declares that it does not do that.  A record about which it raises, or says
+# anything but the two labels, counts as wrong: nothing is raised after the spend.  Columns have the type of their
+# domain; that of a column without one is the table's own and counts as public; columns of Python objects have none and
+# are refused.
 
-MAX_LEVELS = 1 << 26
+
+_WRONG = 2
+"""Neither label."""
+_TRIED = 4096
+"""Values of a domain that are tried on another one; of a larger domain the two ends."""
+
+
+class Predictor(Protocol):
+    """Says 0 or 1 of every record, or 2 for neither."""
+
+    @property
+    def reads(self) -> tuple[str, ...]: ...
+
+    def predictions(self, users: UserData) -> Bytes: ...
+
+
+@dataclass(frozen=True)
+class RuleOf:
+    """A rule of this library."""
+
+    rule: Any
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(self.rule.reads)
+
+    def predictions(self, users: UserData) -> Bytes:
+        features: Mapping[str, Domain] = self.rule.features
+        if all(users.features.get(name) == features[name] for name in self.rule.reads):
+            if hasattr(self.rule, "predict_users"):  # of a hierarchy, whose columns may be texts
+                return np.asarray(self.rule.predict_users(users), np.uint8)
+            return np.asarray(self.rule.predict_codes({name: users.codes[name] for name in self.rule.reads}), np.uint8)
+        return np.asarray(self.rule.predict({name: column_values(users, name) for name in self.rule.reads}), np.uint8)
+
+
+@dataclass(frozen=True)
+class PredictionColumn:
+    """Predictions that stand in the table."""
+
+    name: str
+    labels: tuple[object, object]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def predictions(self, users: UserData) -> Bytes:
+        values = column_values(users, self.name)
+        if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):  # a day beyond the calendar is no label
+            values = pl.select(pl.when(pl.Series(~moments(values)[1])).then(values)).to_series()
+        return _read(values.to_list(), self.labels)
+
+
+@dataclass(frozen=True)
+class CalledModel:
+    """A function of columns, or something with ``predict``."""
+
+    predict: Callable[[Any], object]
+    columns: tuple[str, ...]
+    labels: tuple[object, object]
+    rowwise: bool
+    arrays: bool
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.columns
+
+    def predictions(self, users: UserData) -> Bytes:
+        columns = {name: column_values(users, name) for name in self.columns}
+        # The codes of categories follow everybody's values; a function sees the texts.
+        plain = {name: v.cast(pl.String) if isinstance(v.dtype, pl.Categorical) else v for name, v in columns.items()}
+        table = pl.DataFrame(plain)
+        out = np.full(len(table), _WRONG, np.uint8)
+        if self.rowwise:
+            for rows in _alike(table):
+                answers = out[rows]
+                self._ask(table[rows], answers, 0, len(rows), [len(rows), 1])
+                out[rows] = answers
+            return out
+        for a, b in zip(users.offsets[:-1].tolist(), users.offsets[1:].tolist()):
+            self._ask(table, out, a, b, [b - a, 1])
+        return out
+
+    def _ask(self, table: pl.DataFrame, out: Bytes, a: int, b: int, sizes: list[int]) -> None:
+        size = max(1, sizes[0])
+        for start in range(a, b, size):
+            stop = min(start + size, b)
+            answers = self._call(table[start:stop])
+            if answers is not None:
+                out[start:stop] = answers
+            elif len(sizes) > 1 and size > 1:
+                self._ask(table, out, start, stop, sizes[1:])
+
+    def _call(self, rows: pl.DataFrame) -> Bytes | None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                answers = list(np.asarray(self.predict(self._form(rows))).reshape(-1).tolist())
+            except Exception:  # whatever it says depends on the data
+                return None
+        return _read(answers, self.labels) if len(answers) == len(rows) else None
+
+    def _form(self, rows: pl.DataFrame) -> object:
+        """Rows as the model reads them: an array, or a table of pandas where that is installed."""
+        if self.arrays:
+            return rows.to_numpy()
+        try:
+            return rows.to_pandas()
+        except ImportError:
+            return rows
+
+
+def _alike(table: pl.DataFrame) -> list[NDArray[np.intp]]:
+    """Places of the rows in which the same values are missing: a missing whole number would make fractions of a whole
+    column, other people's among them."""
+    gone = table.select(pl.all().is_null()).to_numpy()
+    if not gone.any():
+        return [np.arange(len(table))]
+    _, kinds = np.unique(gone, axis=0, return_inverse=True)
+    return [np.flatnonzero(kinds.reshape(-1) == kind) for kind in range(int(kinds.max()) + 1)]
+
+
+def column_values(users: UserData, name: str) -> pl.Series:
+    """A column as the user wrote it: values of its domain, or the raw ones while it has none."""
+    domain = users.features[name]
+    if domain is None:
+        return users.unbound[name]
+    vocabulary = users.vocabulary(name)
+    if vocabulary is not None:
+        return vocabulary.gather(users.codes[name])
+    codes, places = ranked(users.codes[name])
+    return _series(domain, codes.tolist(), name).gather(places)
+
+
+def _series(domain: Domain, codes: Iterable[int], name: str = "") -> pl.Series:
+    kind, values = domain.column_type, [domain.value(code) for code in codes]
+    if kind == pl.String:
+        values = [None if value is None else str(value) for value in values]
+    return pl.Series(name, values, kind, strict=False)
+
+
+def _read(answers: list[object], labels: tuple[object, object]) -> Bytes:
+    known = {label: code for code, label in enumerate(labels)}
+    out = np.full(len(answers), _WRONG, np.uint8)
+    for i, value in enumerate(answers):
+        try:
+            out[i] = known.get(value, _WRONG)
+        except TypeError:  # not hashable, so no label
+            continue
+    return out
+
+
+def check_reads(predictor: Predictor, users: Users) -> None:
+    """Refuse, before the spend, columns that a cap on records left out."""
+    gone = [name for name in predictor.reads if name not in users.features]
+    if gone:
+        raise SchemaError(f"max_records reads declared columns only, and {gone} have no domain; declare them")
+
+
+def bind_predictor(
+    predictor: object, users: Users, *, labels: tuple[object, object] | None = None, rowwise: bool = False
+) -> tuple[Predictor, Users]:
+    """The predictor and the users with the columns it reads; errors here come before any spend."""
+    if isinstance(predictor, Released):
+        if predictor.value is NoRelease:
+            raise NoReleaseError("nothing was released, so there is nothing to evaluate")
+        predictor = predictor.value
+    if isinstance(predictor, Rule) or hasattr(predictor, "predict_codes"):
+        return RuleOf(predictor), _bind_rule(predictor, users)
+    pair = _labels(labels, predictor)
+    if isinstance(predictor, str):
+        if predictor not in users.features:
+            raise SchemaError(f"the data have no column {predictor!r} of predictions; add it to features=") from None
+        if users.features[predictor] is None and pair == (0, 1):
+            users = users.bind({predictor: Integers(0, 1)})
+        if isinstance(users, UserData):
+            users.check_typed([predictor])
+        return PredictionColumn(predictor, pair), users
+    predict = getattr(predictor, "predict", predictor)
+    if isinstance(predictor, type) or not callable(predict):
+        raise TypeError(
+            "predictor must be a released rule, a function of a table, a fitted classifier or the name of a column, "
+            f"got {type(predictor).__name__}"
+        )
+    wanted = getattr(predictor, "feature_names_in_", None)
+    columns = tuple(map(str, wanted)) if wanted is not None else tuple(users.features)
+    missing = [name for name in columns if name not in users.features]
+    if missing:
+        raise SchemaError(f"the model was fitted on columns {missing}, which are not among {list(users.features)}")
+    if isinstance(users, UserData):  # the other engines read files, which have a schema
+        users.check_typed(columns)
+    arrays = hasattr(predictor, "predict") and wanted is None
+    return CalledModel(predict, columns, pair, rowwise, arrays), users
+
+
+def _bind_rule(rule: Any, users: Users) -> Users:
+    missing = [name for name in rule.reads if name not in users.features]
+    if missing:
+        raise SchemaError(f"columns {missing} are missing; the rule reads {list(rule.reads)}")
+    for name in rule.reads:
+        declared = users.features[name]
+        if declared is not None and declared != rule.features[name] and not _readable(declared, rule.features[name]):
+            raise ParameterError(
+                f"column {name!r} is declared as {declared.describe()}, which the rule cannot read: it was learned on "
+                f"{rule.features[name].describe()}"
+            )
+    return users.bind({name: rule.features[name] for name in rule.reads if users.features[name] is None})
+
+
+def _readable(declared: Domain, wanted: Domain) -> bool:
+    """Whether values of one domain can be read on another; asked of public values, before any spend."""
+    if declared.open or wanted.open:
+        return wanted.open and (declared.open or declared.listed)
+    low, high = declared.value_range()
+    codes = range(low, high + 1) if high - low < _TRIED else (low, high)
+    try:
+        return bool(np.all(wanted.encode(_series(declared, codes), on_invalid="clamp")[1]))
+    except Exception:
+        return False
+
+
+def _labels(labels: Iterable[object] | None, predictor: object) -> tuple[object, object]:
+    if labels is None:
+        classes = getattr(predictor, "classes_", None)
+        if classes is None or (len(classes) == 2 and set(np.asarray(classes).tolist()) == {0, 1}):
+            return (0, 1)
+        raise ParameterError(f"the model says {len(classes)} classes: which of them mean 0 and 1? labels=(no, yes)")
+    pair = tuple(labels)
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise ParameterError("labels must be two different values: what a prediction says for 0 and for 1")
+    return (pair[0], pair[1])
+
+
+MAX_VOTE_LEVELS = 1 << 26
+
+
+# The 2x2 table of a predictor, person by person: what everybody adds has the same size.
+#
+# A person with ``c`` records in each of ``k`` cells adds, with weight ``"user"``, the largest-remainder rounding of
+# ``levels * c / m`` to integers (ties to the earlier cell): non-negative integers that sum to ``levels`` exactly.  With
+# weight ``"record"`` the counts themselves, of at most ``levels`` records.  Somebody without records adds nothing.  So
+# one person more or less moves the sums by at most ``levels`` in L1, whatever their records are.
+
+
+@dataclass(frozen=True)
+class TableKernel:
+    """The sums over users, folded on any engine."""
+
+    predictor: Predictor
+    cells: CellKind
+    weight: Weight
+    levels: int
+    empty: int = -1
+
+    def zero(self) -> Ints:
+        return np.zeros(len(CELLS[self.cells]), np.int64)
+
+    def chunk(self, users: UserData) -> Ints:
+        predicted, labels = self.predictor.predictions(users), users.labels
+        assert labels is not None
+        # A prediction that is neither label is wrong, whatever the label is.
+        answers = np.where(predicted <= 1, predicted, 1 - labels).astype(np.uint8)
+        cells = (2 * labels + answers if self.cells == "table" else answers != labels).astype(np.uint8)
+        return user_tables(users.offsets, cells, len(self.zero()), self.levels, self.weight == "user", self.empty)
+
+    def merge(self, a: Ints, b: Ints) -> Ints:
+        return a + b
 
 
 @dataclass(frozen=True)
@@ -65,23 +351,23 @@ class Evaluator(Learner):
 
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 400, features={"age": pp.Integers(0, 99)})
-    >>> found = Evaluator(lambda table: table["age"] > 50, 1).learn(people).hypothesis
+    >>> found = Evaluator(lambda table: table["age"] > 50, 1).learn(people).value
     >>> found.error.value < 0.05, found.better_than_constant
     (True, True)
     """
 
-    predictor: Any
+    predictor: object
     epsilon: Fraction = field(converter=privacy)
     neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
-    cells: Cells = field(default="table", kw_only=True, validator=either("table", "error"))
+    cells: CellKind = field(default="table", kw_only=True, validator=either("table", "error"))
     weight: Weight = field(default="user", kw_only=True, validator=either("user", "record"))
     max_records: int | None = field(
-        default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS)
+        default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=MAX_VOTE_LEVELS)
     )
-    levels: int = field(default=DEFAULT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(default=DEFAULT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_VOTE_LEVELS))
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
-    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
+    labels: tuple[object, object] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True, validator=truth)
     same_people: bool = field(default=False, kw_only=True, validator=truth)
 
@@ -141,3 +427,125 @@ class Evaluator(Learner):
             self.unit,
         )
         return Released(found, self.guarantee, warnings=found.notes(), learner="evaluation")
+
+
+# How many people does an evaluation need?  Half-widths of its intervals, before any data.
+#
+# Not a promise but a formula: what the intervals of :class:`~privpac.evaluation.Evaluation` are when the noise is 0 and
+# the error is what is expected; noise moves their middle, hardly their width.
+
+
+_MOST = 1 << 40
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """Half-widths of the error's two intervals with ``n_users`` people."""
+
+    n_users: int
+    epsilon: Fraction
+    error: Fraction
+    confidence: Fraction
+    sample: float
+    population: float
+    cells: CellKind
+    neighbours: Neighbours
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_users:,} people, epsilon {float(self.epsilon):g}, {self.neighbours}: an error of "
+            f"{percent(float(self.error))} is known to {100 * self.sample:.2g} points for the people measured, to "
+            f"{100 * self.population:.2g} points for new people from the same population ({sure(self.confidence)})"
+        )
+
+
+def plan_evaluation(
+    n_users: int | None = None,
+    *,
+    epsilon: Rational,
+    half_width: Rational | None = None,
+    error: Rational = "0.1",
+    confidence: Rational = "0.95",
+    cells: CellKind = "table",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    sample: bool = False,
+) -> EvaluationPlan:
+    """The half-widths with so many people, or the least number of people for a half-width.
+
+    Parameters
+    ----------
+    n_users : int, optional
+        How many people will be evaluated (public).  Give this or ``half_width``.
+    epsilon : rational
+        Budget of the evaluation.
+    half_width : rational, optional
+        Half-width wanted of the interval for new people from the same population (``sample=True``: for the people
+        measured).
+    error : rational
+        The error that is expected; a guess, used for the width only.
+    sample : bool
+        Whether ``half_width`` is that of the interval for the people measured.
+    confidence, cells, neighbours
+        As in :func:`privpac.evaluate`.
+
+    Returns
+    -------
+    EvaluationPlan
+        ``n_users`` and the half-widths; ``print`` shows a sentence.
+
+    Raises
+    ------
+    ParameterError
+        Neither or both of ``n_users`` and ``half_width``, or one outside its range.
+
+    Examples
+    --------
+    >>> print(plan_evaluation(2000, epsilon=1))
+    2,000 people, epsilon 1, add-remove: an error of 10 % is known to 0.37 points for the people measured, \
+to 2.5 points for new people from the same population (95 % sure)
+    >>> plan_evaluation(epsilon=1, half_width="0.02").n_users
+    2989
+    """
+    if (n_users is None) == (half_width is None):
+        raise ParameterError("give n_users= (how wide will the interval be?) or half_width= (how many people?)")
+    wanted = rational(error, "error", minimum=0, maximum=1)
+    relation = one_of(Neighbours, neighbours, "neighbours")
+    learner = Evaluator(lambda table: table, epsilon, relation, cells=cells, confidence=confidence)
+
+    def planned(n: int) -> EvaluationPlan:
+        rate = _expected(learner, n, wanted).error
+        assert rate.population is not None
+        here, there = ((interval.hi - interval.lo) / 2 for interval in (rate.sample, rate.population))
+        return EvaluationPlan(n, rational(epsilon), wanted, rational(confidence), here, there, cells, relation)
+
+    if n_users is not None:
+        return planned(positive_int(n_users, "n_users", maximum=_MOST))
+    target = float(rational(half_width or 0, "half_width", above=0, maximum=1))
+
+    def enough(n: int) -> bool:
+        plan = planned(n)
+        return n > _MOST or (plan.sample if sample else plan.population) <= target
+
+    least = least_from(enough, 1)
+    if least > _MOST:
+        raise InfeasibleError(f"no number of people up to {_MOST:,} gives a half-width of {target:g}")
+    return planned(least)
+
+
+def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
+    """The evaluation of ``n`` people with this error, without noise; labels are balanced."""
+    whole = n * DEFAULT_LEVELS
+    wrong = int(error * whole)
+    found = Evaluation(
+        (whole - wrong, wrong) if learner.cells == "error" else (0, 0, 0, 0),
+        learner.cells,
+        "user",
+        DEFAULT_LEVELS,
+        learner.noise,
+        learner.neighbours,
+        learner.confidence,
+    )
+    if learner.cells == "table":
+        right = whole - wrong
+        return evolve(found, sums=((right + 1) // 2, wrong // 2, wrong - wrong // 2, right // 2))
+    return evolve(found, sums=(wrong,), people=n) if learner.knows_people else found

@@ -3,12 +3,13 @@
 Only the sums depend on the data; rates and intervals are functions of them and of public numbers.  Sums may be negative
 or inconsistent, as measured; they are clipped only where a rate is formed.
 
-Every rate has two intervals, each right with probability ``confidence`` on its own: ``these`` for the people that were
-given (only noise is uncertain), ``like`` for people like these (drawn independently from one law, whatever it is).
+Every rate has two intervals, each right with probability ``confidence`` on its own: ``sample`` for the people that were
+given (only noise is uncertain), ``population`` for new people from the same population (drawn independently from one
+law, whatever it is).
 
 *Forms.*  A rate is a function of sums over one or two cells, each known up to its noise
-(:func:`~privpac.evaluation.intervals.noise_reach`) and, for people like these, up to the spread of a mean of values in
-[0, 1] (:func:`~privpac.evaluation.intervals.kl_range`); ``1 - confidence`` is divided equally among what is uncertain.
+(:func:`noise_reach`) and, for new people from the same population, up to the spread of a mean of values in
+[0, 1] (:func:`kl_range`); ``1 - confidence`` is divided equally among what is uncertain.
 Rounding a person's shares to ``1/levels`` moves one cell, a sum or a difference of two cells by at most ``1/levels``
 per person (a cell is rounded up only if its remainder is no smaller than that of a cell rounded down); that is added.
 """
@@ -19,39 +20,158 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, cast
+from functools import lru_cache
+from math import comb
+from typing import Any, Literal
 
-import numpy as np
-from attrs import evolve, field, frozen
-from numpy.typing import NDArray
+from attrs import evolve, field, fields, frozen
+from flint import arb
 
+from privpac.bisection import half_way, least_from, narrow
 from privpac.display import Shown
 from privpac.errors import ParameterError
-from privpac.evaluation.intervals import Range, kl_range, noise_reach, ratio, sum_range
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, as_arb, precision, rational
 from privpac.guarantee import Neighbours, Unit, positive_int
 from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole, whole_list
 from privpac.result import register
-from privpac.rules.kernels.shares import user_tables
 
-if TYPE_CHECKING:
-    from privpac.data import UserData
-    from privpac.evaluation.predictors import Predictor
+# Intervals that hold: for sums with discrete Laplace noise, and for means of people drawn from one law.
+#
+# *Noise.*  The sum of ``k`` independent discrete Laplaces of rate ``eta`` is the difference of two negative binomials:
+# with ``x = e**-eta`` and ``z >= 0``
+#
+#     P(z) = (1-x)**(2k) x**z sum_j C(k-1+j, k-1) C(k-1+j+z, k-1) x**(2j),
+#     C(k-1+j+z, k-1) = sum_i C(z, i) C(k-1+j, k-1-i)
+#
+# so a tail is ``x**t`` times a polynomial in ``t`` whose coefficients are rational in ``x``: computed in balls,
+# compared exactly.  *People.*  For ``n`` independent values in [0, 1] with mean ``p``, ``Pr[kl(mean || p) >
+# ln(2/beta)/n] <= beta`` whatever their law (Chernoff's bound with Hoeffding's comparison); for a sum ``s`` of any
+# number of such values with mean ``mu``, ``Pr[s ln(s/mu) - s + mu > ln(2/beta)] <= beta`` (the same with Poisson's law
+# in place of the binomial).
 
-__all__ = [
-    "CELLS",
-    "Cells",
-    "Evaluation",
-    "LEAST_NOISE",
-    "MeasuredRate",
-    "TableKernel",
-    "Weight",
-    "few_people",
-    "percent",
-    "points",
-    "sure",
-    "user_tables",
-]
+
+_BITS = 256
+
+
+def working_bits(eta: Fraction, k: int) -> int:
+    """Bits that leave some 200 good ones: a coefficient loses at most ``(4k-2) log2(1/eta)`` of them."""
+    return _BITS + 4 * k * max(0, eta.denominator.bit_length() - eta.numerator.bit_length() + 1)
+
+
+@dataclass(frozen=True)
+class Range:
+    """All numbers from ``lo`` to ``hi``."""
+
+    lo: float
+    hi: float
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.lo + other.lo, self.hi + other.hi)
+
+    def scaled(self, factor: float) -> Range:
+        return Range(self.lo * factor, self.hi * factor)
+
+    def widened(self, by: float) -> Range:
+        return Range(self.lo - by, self.hi + by)
+
+    def clipped(self, lo: float = 0.0, hi: float = 1.0) -> Range:
+        """The part within ``[lo, hi]``, never empty: what lies outside is the nearer end."""
+        return Range(min(max(self.lo, lo), hi), min(max(self.hi, lo), hi))
+
+    def __contains__(self, x: float) -> bool:
+        return self.lo <= x <= self.hi
+
+
+@lru_cache(maxsize=8)
+def _numerators(k: int) -> tuple[tuple[int, ...], ...]:
+    """Polynomials ``p_i`` with ``sum_j C(k-1+j, k-1) C(k-1+j, k-1-i) y**j = p_i(y) / (1-y)**(2k-1-i)``."""
+    out = []
+    for i in range(k):
+        order = 2 * k - 1 - i
+        series = [comb(k - 1 + j, k - 1) * comb(k - 1 + j, k - 1 - i) for j in range(order)]
+        signs = [(-1) ** a * comb(order, a) for a in range(order)]
+        out.append(tuple(sum(series[j] * signs[m - j] for j in range(m + 1)) for m in range(order)))
+    return tuple(out)
+
+
+def laplace_tail(eta: Fraction, k: int, t: int) -> arb:
+    """``Pr[sum of k noises >= t]`` for ``t >= 1``, as a ball at the working precision."""
+    x = (-as_arb(eta)).exp()
+    y = x * x
+    out = arb(0)
+    for i, poly in enumerate(_numerators(k)):
+        weight = sum((c * y**m for m, c in enumerate(poly)), arb(0)) / (1 - y) ** (2 * k - 1 - i)
+        # sum over z >= t of C(z, i) x**(z-t) = sum over l <= i of C(t, i-l) x**l / (1-x)**(l+1)
+        rest = sum((comb(t, i - j) * x**j / (1 - x) ** (j + 1) for j in range(i + 1)), arb(0))
+        out += weight * rest
+    return (1 - x) ** (2 * k) * (-as_arb(eta * t)).exp() * out
+
+
+@lru_cache(maxsize=4096)
+def noise_reach(eta: Fraction, k: int, beta: Fraction) -> int:
+    """The least ``t`` with ``Pr[|sum of k noises| > t] <= beta``, decided in balls (an undecided one counts as no)."""
+    if k == 0 or beta >= 1:
+        return 0
+    with precision(working_bits(eta, k)):
+
+        def enough(t: int) -> bool:
+            return bool(2 * laplace_tail(eta, k, t + 1) <= as_arb(beta))
+
+        return least_from(enough, 0)
+
+
+def _kl(u: float, p: float) -> float:
+    if p <= 0 or p >= 1:
+        return 0.0 if u == p else math.inf
+    left = 0.0 if u <= 0 else u * math.log(u / p)
+    right = 0.0 if u >= 1 else (1 - u) * math.log((1 - u) / (1 - p))
+    return left + right
+
+
+_SLACK = 1e-9
+"""Ends are moved outward by this much: far above the rounding of the floating point search, far below what is shown."""
+
+
+def kl_range(mean: Range, n: float, beta: float, *, sides: int = 2) -> Range:
+    """Every ``p`` that some mean within ``mean`` of at least ``n`` people does not exclude at level ``beta``.
+
+    >>> [round(end, 4) for end in (kl_range(Range(0.1, 0.1), 1000, 0.05).lo, kl_range(Range(0, 0), 100, 0.05).hi)]
+    [0.0762, 0.0362]
+    """
+    if n < 1:
+        return Range(0.0, 1.0)
+    most = math.log(sides / beta) / n
+    u = mean.clipped()
+
+    def end(start: float, wall: float) -> float:
+        if _kl(start, wall) <= most:
+            return wall
+        return narrow(lambda x: _kl(start, x) > most, start, wall, middle=half_way, steps=60)[1]
+
+    return Range(end(u.lo, 0.0) - _SLACK, end(u.hi, 1.0) + _SLACK).clipped()
+
+
+def sum_range(total: Range, beta: float) -> Range:
+    """Every mean of a sum of independent values in [0, 1] that some sum within ``total`` does not exclude."""
+    most = math.log(2 / beta)
+    s = total.clipped(0.0, math.inf)
+
+    def apart(x: float, mu: float) -> float:
+        return mu if x <= 0 else math.inf if mu <= 0 else x * math.log(x / mu) - x + mu
+
+    def end(x: float, inside: float, outside: float) -> float:
+        return narrow(lambda mu: apart(x, mu) > most, inside, outside, middle=half_way, steps=80)[1]
+
+    high = end(s.hi, s.hi, s.hi + 2 * most + 2 * math.sqrt(2 * most * s.hi) + 1)
+    return Range(max(0.0, end(s.lo, s.lo, 0.0) * (1 - _SLACK)), high * (1 + _SLACK))
+
+
+def ratio(top: Range, rest: Range) -> Range:
+    """``a / (a + b)`` for ``a`` in ``top`` and ``b`` in ``rest``, both at least 0; anything where both may be 0."""
+    a, b = top.clipped(0.0, math.inf), rest.clipped(0.0, math.inf)
+    lo = a.lo / (a.lo + b.hi) if a.lo + b.hi > 0 else 0.0
+    hi = a.hi / (a.hi + b.lo) if a.hi + b.lo > 0 else 1.0
+    return Range(lo if a.lo > 0 or b.hi > 0 else 0.0, hi)
 
 
 # A number with its two intervals, and how shares are said in words.
@@ -59,16 +179,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MeasuredRate:
-    """A number with its two intervals; ``like`` is None where other people are not covered."""
+    """A number with its two intervals; ``population`` is None where other people are not covered."""
 
     value: float
-    these: Range
-    like: Range | None
+    sample: Range
+    population: Range | None
 
     @property
     def shown(self) -> Range:
-        """The interval that matters most: of people like these where there is one."""
-        return self.like or self.these
+        """The interval that matters most: of new people from the same population where there is one."""
+        return self.population or self.sample
 
     @property
     def interval(self) -> str:
@@ -110,7 +230,7 @@ def points(x: float) -> str:
 _FACTOR = 2
 
 
-def few_people(people: float, size: Any, epsilon: float) -> tuple[str, ...]:
+def few_people(people: float, size: object, epsilon: float) -> tuple[str, ...]:
     """A sentence where so few people choose among so many rules that chance decides.
 
     An exponential law over ``k`` rules draws one whose error is above the least by ``ln(k) / (epsilon n)`` or so; from
@@ -128,46 +248,14 @@ def few_people(people: float, size: Any, epsilon: float) -> tuple[str, ...]:
     )
 
 
-# The 2x2 table of a predictor, person by person: what everybody adds has the same size.
-#
-# A person with ``c`` records in each of ``k`` cells adds, with weight ``"user"``, the largest-remainder rounding of
-# ``levels * c / m`` to integers (ties to the earlier cell): non-negative integers that sum to ``levels`` exactly.  With
-# weight ``"record"`` the counts themselves, of at most ``levels`` records.  Somebody without records adds nothing.  So
-# one person more or less moves the sums by at most ``levels`` in L1, whatever their records are.
+# What is counted, and how people weigh.
 
 
-Ints = NDArray[np.int64]
-Cells = Literal["table", "error"]
+CellKind = Literal["table", "error"]
 Weight = Literal["user", "record"]
 
-CELLS: dict[Cells, tuple[str, ...]] = {"table": ("tn", "fp", "fn", "tp"), "error": ("right", "wrong")}
+CELLS: dict[CellKind, tuple[str, ...]] = {"table": ("tn", "fp", "fn", "tp"), "error": ("right", "wrong")}
 """What is counted: label and prediction, or only whether they agree."""
-
-
-@dataclass(frozen=True)
-class TableKernel:
-    """The sums over users, folded on any engine."""
-
-    predictor: Predictor
-    cells: Cells
-    weight: Weight
-    levels: int
-    empty: int = -1
-
-    def zero(self) -> Ints:
-        return np.zeros(len(CELLS[self.cells]), np.int64)
-
-    def chunk(self, users: UserData) -> Ints:
-        told = self.predictor.predictions(users)
-        labels: Any = users.labels
-        # A prediction that is neither label is wrong, whatever the label is.
-        said = np.where(told <= 1, told, 1 - labels).astype(np.uint8)
-        found = 2 * labels + said if self.cells == "table" else (said != labels).astype(np.uint8)
-        size = len(CELLS[self.cells])
-        return user_tables(users.offsets, found.astype(np.uint8), size, self.levels, self.weight == "user", self.empty)
-
-    def merge(self, a: Ints, b: Ints) -> Ints:
-        return a + b
 
 
 LEAST_NOISE = Fraction(1, 1 << 100)
@@ -187,7 +275,7 @@ class Evaluation(Shown):
     """
 
     sums: tuple[int, ...] = field(converter=whole_list)
-    cells: Cells
+    cells: CellKind
     weight: Weight
     levels: int = field(converter=whole)
     noise: Fraction = field(converter=fraction, metadata=bounds(minimum=LEAST_NOISE))
@@ -242,14 +330,14 @@ class Evaluation(Shown):
         value = max(0.0, self._value(*top))
         whole = value + max(0.0, self._value(*rest))
         if everything:
-            these = ratio(self._noisy(beta / 2, *top), self._noisy(beta / 2, *rest)).widened(self._rounding).clipped()
+            sample = ratio(self._noisy(beta / 2, *top), self._noisy(beta / 2, *rest)).widened(self._rounding).clipped()
         else:
             slack = self._rounding * self._all(beta / 3).hi
-            these = ratio(*(self._noisy(beta / 3, *form).widened(slack) for form in (top, rest)))
-        like = None if self.same_people else self._like(beta, top, rest, everything)
-        return MeasuredRate(value / whole if whole > 0 else 0.5, these, like)
+            sample = ratio(*(self._noisy(beta / 3, *form).widened(slack) for form in (top, rest)))
+        population = None if self.same_people else self._population(beta, top, rest, everything)
+        return MeasuredRate(value / whole if whole > 0 else 0.5, sample, population)
 
-    def _like(self, beta: Fraction, top: tuple[str, ...], rest: tuple[str, ...], everything: bool) -> Range:
+    def _population(self, beta: Fraction, top: tuple[str, ...], rest: tuple[str, ...], everything: bool) -> Range:
         if self.weight == "record":
             # Sums of independent values in 0..levels; how many people there are cancels in the ratio of their means.
             sums = (self._noisy(beta / 4, *form).scaled(1 / self.levels) for form in (top, rest))
@@ -266,7 +354,7 @@ class Evaluation(Shown):
 
     @property
     def n_people(self) -> MeasuredRate:
-        """How many people (weight ``"record"``: how many records) there are; ``these`` is its interval."""
+        """How many people (weight ``"record"``: how many records) there are; ``sample`` is its interval."""
         value = self.people if self.people is not None else max(0.0, self._value(*self.names))
         return MeasuredRate(value, self._all(1 - self.confidence), None)
 
@@ -286,11 +374,11 @@ class Evaluation(Shown):
                 return Range(0.0, 1.0)
             return self._noisy(level, "wrong").scaled(1 / people).widened(self._rounding).clipped()
 
-        like = None if self.same_people else kl_range(within(beta / 2), people, float(beta / 2))
-        return MeasuredRate(min(1.0, max(0.0, self._value("wrong") / max(1, people))), within(beta), like)
+        population = None if self.same_people else kl_range(within(beta / 2), people, float(beta / 2))
+        return MeasuredRate(min(1.0, max(0.0, self._value("wrong") / max(1, people))), within(beta), population)
 
     def error_at_most(self, confidence: Rational = "0.95", records_per_user: int = 1) -> float:
-        """An upper end alone, for people like these: all doubt on one side.
+        """An upper end alone, for new people from the same population: all doubt on one side.
 
         ``records_per_user`` above 1 declares that everybody holds so many records, all of one law.
         """
@@ -312,8 +400,8 @@ class Evaluation(Shown):
     def accuracy(self) -> MeasuredRate:
         """How often it is right."""
         e = self.error
-        like = None if e.like is None else Range(1 - e.like.hi, 1 - e.like.lo)
-        return MeasuredRate(1 - e.value, Range(1 - e.these.hi, 1 - e.these.lo), like)
+        population = None if e.population is None else Range(1 - e.population.hi, 1 - e.population.lo)
+        return MeasuredRate(1 - e.value, Range(1 - e.sample.hi, 1 - e.sample.lo), population)
 
     @property
     def base_rate(self) -> MeasuredRate:
@@ -325,7 +413,9 @@ class Evaluation(Shown):
     def constant(self) -> MeasuredRate:
         """The error of the better constant: always 0, or always 1."""
         p = self.base_rate
-        return MeasuredRate(min(p.value, 1 - p.value), _smaller(p.these), None if p.like is None else _smaller(p.like))
+        return MeasuredRate(
+            min(p.value, 1 - p.value), _smaller(p.sample), None if p.population is None else _smaller(p.population)
+        )
 
     @property
     def lift(self) -> MeasuredRate:
@@ -335,16 +425,15 @@ class Evaluation(Shown):
         forms = (("tp", "-fp"), ("tn", "-fn"))
         whole = max(0.0, self._value(*self.names))
         value = min(self._value(*form) for form in forms) / whole if whole > 0 else 0.0
-        whole_range = self._all(beta / 3)
-        slack = self._rounding
-        these = _least([_over(self._noisy(beta / 3, *form), whole_range).widened(slack) for form in forms])
-        like = None if self.same_people else self._lift_like(beta, forms)
-        return MeasuredRate(min(1.0, max(-1.0, value)), these, like)
+        people = self._all(beta / 3)
+        sample = _least([_over(self._noisy(beta / 3, *form), people).widened(self._rounding) for form in forms])
+        population = None if self.same_people else self._lift_population(beta, forms)
+        return MeasuredRate(min(1.0, max(-1.0, value)), sample, population)
 
-    def _lift_like(self, beta: Fraction, forms: tuple[tuple[str, ...], ...]) -> Range:
+    def _lift_population(self, beta: Fraction, forms: tuple[tuple[str, ...], ...]) -> Range:
         if self.weight == "record":
             half = evolve(self, confidence=1 - beta / 2)
-            best, wrong = half.constant.like, half.error.like
+            best, wrong = half.constant.population, half.error.population
             assert best is not None
             assert wrong is not None
             return Range(best.lo - wrong.hi, best.hi - wrong.lo).clipped(-1.0, 1.0)
@@ -378,18 +467,15 @@ class Evaluation(Shown):
         """The mean of sensitivity and specificity; its intervals take half of the doubt for each."""
         halved = evolve(self, confidence=(1 + self.confidence) / 2)
         a, b = halved.sensitivity, halved.specificity
-        like = None if a.like is None or b.like is None else (a.like + b.like).scaled(0.5)
+        population = None if a.population is None or b.population is None else (a.population + b.population).scaled(0.5)
         return MeasuredRate(
-            (self.sensitivity.value + self.specificity.value) / 2, (a.these + b.these).scaled(0.5), like
+            (self.sensitivity.value + self.specificity.value) / 2, (a.sample + b.sample).scaled(0.5), population
         )
 
     @property
     def better_than_constant(self) -> bool | None:
         """Whether the gain is above 0 with this confidence; None where only right and wrong were released."""
-        if self.cells != "table":
-            return None
-        gain = self.lift
-        return gain.shown.lo > 0
+        return self.lift.shown.lo > 0 if self.cells == "table" else None
 
     @property
     def rates(self) -> dict[str, MeasuredRate]:
@@ -428,7 +514,7 @@ class Evaluation(Shown):
 
     def __str__(self) -> str:
         people = "people" if self.unit is Unit.USER else "records"
-        who = f"these {people}" if self.same_people else f"{people} like these"
+        who = f"the {people} measured" if self.same_people else f"new {people} from the same population"
         lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
         if self.cells == "table":
             shown = ("lift", "sensitivity", "specificity", "precision")
@@ -437,31 +523,19 @@ class Evaluation(Shown):
 
     # Storage
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "sums": list(self.sums),
-            "cells": self.cells,
-            "weight": self.weight,
-            "levels": self.levels,
-            "noise": self.noise,
-            "neighbours": str(self.neighbours),
-            "confidence": self.confidence,
-            "people": self.people,
-            "same_people": self.same_people,
-            "unit": str(self.unit),
-        }
+    def to_dict(self) -> dict[str, object]:
+        own: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(type(self))}
+        return own | {"sums": list(self.sums), "neighbours": str(self.neighbours), "unit": str(self.unit)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
-        given = dict(values)
-        if any(isinstance(v, bool) or not isinstance(v, int) for v in given["sums"]):
+        if any(isinstance(v, bool) or not isinstance(v, int) for v in values["sums"]):
             raise ParameterError("sums must be integers")
-        people = given.get("people")
-        if people is not None:
-            positive_int(people, "people", minimum=0)
-        if not isinstance(given.get("same_people"), bool):
+        if values.get("people") is not None:
+            positive_int(values["people"], "people", minimum=0)
+        if not isinstance(values.get("same_people"), bool):
             raise ParameterError("same_people must be true or false")
-        return cls(**cast(Any, given | {"sums": tuple(given["sums"])}))
+        return cls(**{**values, "sums": tuple(values["sums"])})
 
 
 _WORDS = {

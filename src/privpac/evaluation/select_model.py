@@ -4,8 +4,8 @@ Models that were fitted elsewhere (on other people, or in public) form a finite 
 learner for any labels chooses one of them, and its price grows with ``log k`` only.  How good the winner is, is another
 question: it must be asked of other people, or paid for again.
 
-**Guarantee.**  That of :class:`~privpac.methods.TwoVoices`, epsilon per user: what a person says about every model is
-a bounded integer that depends on that person's records alone (:mod:`privpac.evaluation.predictors`).
+**Guarantee.**  That of :class:`~privpac.methods.HybridSelection`, epsilon per user: what a person says about every
+model is a bounded integer that depends on that person's records alone (:mod:`privpac.evaluation.evaluator`).
 """
 
 from __future__ import annotations
@@ -22,30 +22,21 @@ from numpy.typing import NDArray
 
 from privpac.composition import compose_basic
 from privpac.errors import IncompatibleGuarantees, ParameterError
-from privpac.evaluation.predictors import Predictor, bind_predictor, check_reads
+from privpac.evaluation.evaluator import Predictor, bind_predictor, check_reads
 from privpac.evaluation.together import PartBudget
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.methods.base import Bound, Learner
-from privpac.methods.hybrid import TwoVoices
+from privpac.methods.hybrid import HybridSelection
 from privpac.parameters import named, probability
 from privpac.result import Released, register
-from privpac.rules.base import Rule
+from privpac.rules.base import Rule, binary
 from privpac.rules.enumerated import EnumeratedClass, dense_fold, limited
-from privpac.rules.profile import Profile
-from privpac.rules.rules import binary
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Profile, Statistic
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
     from privpac.exact import Rational
     from privpac.rng import Rng
-
-__all__ = [
-    "Candidates",
-    "Chosen",
-    "ModelChoice",
-    "SearchLearner",
-]
 
 
 @register("chosen")
@@ -59,7 +50,7 @@ class Chosen:
     def __str__(self) -> str:
         return f"{self.name} (chosen from {', '.join(self.among)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"name": self.name, "among": list(self.among)}
 
     @classmethod
@@ -74,8 +65,8 @@ class Chosen:
 class Candidates(EnumeratedClass):
     """Models by name, as a class of rules: model ``h`` makes a mistake where it says anything but the label."""
 
-    models: Mapping[str, Any]
-    labels: tuple[Any, Any] | None = None
+    models: Mapping[str, object]
+    labels: tuple[object, object] | None = None
     rowwise: bool = False
     predictors: tuple[Predictor, ...] = ()
 
@@ -147,54 +138,52 @@ class ModelChoice(Learner):
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 200, features={"age": pp.Integers(0, 99)})
     >>> models = {"old": lambda table: table["age"] > 50, "young": lambda table: table["age"] < 50}
-    >>> ModelChoice(models, 1).learn(people).hypothesis.name
+    >>> ModelChoice(models, 1).learn(people).value.name
     'old'
     """
 
-    models: Mapping[str, Any]
+    models: Mapping[str, object]
     epsilon: Rational
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE
     unit: Unit | str = Unit.USER
     max_records: int | None = None
-    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
+    labels: tuple[object, object] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        assert self.voices is not None  # parameters are checked before any data
+        assert self.hybrid is not None  # parameters are checked before any data
 
     @property
     def concept(self) -> Candidates:
         return Candidates(self.models, self.labels, self.rowwise)
 
     @property
-    def voices(self) -> TwoVoices:
+    def hybrid(self) -> HybridSelection:
         """The learner that chooses."""
-        return TwoVoices(
-            self.concept,
-            self.epsilon,
-            self.neighbours,
-            self.unit,
-            self.max_records,
-        )
+        return HybridSelection(self.concept, self.epsilon, self.neighbours, self.unit, self.max_records)
 
     @property
     def guarantee(self) -> Guarantee:
-        return self.voices.guarantee
+        return self.hybrid.guarantee
 
     def bind(self, data: Users) -> Bound:
-        bound = self.voices.bind(data)
+        bound = self.hybrid.bind(data)
         candidates: Any = bound.concept
         for predictor in candidates.predictors:
             check_reads(predictor, bound.users)
         return bound
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        voices = self.voices
-        drawn = voices.scores(bound).law(voices.rate(voices.epsilon, voices.levels)).sample(rng)
+        hybrid = self.hybrid
+        drawn = hybrid.scores(bound).law(hybrid.rate(hybrid.epsilon, hybrid.levels)).sample(rng)
         names = tuple(self.models)
         chosen = Chosen(names[int(drawn) % len(names)], names)
         return Released(
-            chosen, self.guarantee, parameters={"size": len(names)}, warnings=voices.warnings, learner="two voices"
+            chosen,
+            self.guarantee,
+            parameters={"size": len(names)},
+            warnings=hybrid.warnings,
+            learner="hybrid selection",
         )
 
 
@@ -205,8 +194,7 @@ class ModelChoice(Learner):
 # search by cross-validation would spend its budget once for every fold and setting, and publish every score.
 #
 # **Guarantee.**  The rules of the first part compose by addition, the choice is one more release on other people, and
-# the
-# two parts compose as in :mod:`privpac.evaluation.together`: the whole costs epsilon per user.
+# the two parts compose as in :mod:`privpac.evaluation.together`: the whole costs epsilon per user.
 
 
 @dataclass(frozen=True)
@@ -246,7 +234,7 @@ class SearchLearner(Learner):
     def _learned(self) -> Guarantee:
         return compose_basic([learner.guarantee for learner in self.learners.values()])
 
-    def _choice(self, models: Mapping[str, Any]) -> ModelChoice:
+    def _choice(self, models: Mapping[str, object]) -> ModelChoice:
         unit: Unit = next(iter(self.learners.values())).guarantee.unit
         return ModelChoice(models, self.budget.epsilon, self.budget.neighbours, unit, self.max_records, rowwise=True)
 
@@ -269,8 +257,8 @@ class SearchLearner(Learner):
     def draw(self, bound: _BoundRules, rng: Rng) -> Released:
         drawn = {name: learner.draw(bound.rules[name], rng) for name, learner in self.learners.items()}
         # A setting that released nothing is right about nobody.
-        choice = self._choice({name: found.hypothesis if found else _silent for name, found in drawn.items()})
-        chosen = choice.draw(choice.bind(bound.choosers), rng).hypothesis.name
+        choice = self._choice({name: found.value if found else _silent for name, found in drawn.items()})
+        chosen = choice.draw(choice.bind(bound.choosers), rng).value.name
         best = drawn[chosen]
         shown = {"chosen": chosen, "among": len(drawn), "chosen by": f"{self.share} of the people"}
         return replace(best, guarantee=self.guarantee, parameters={**best.parameters, **shown})

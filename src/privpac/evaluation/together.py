@@ -23,9 +23,8 @@ from attrs import field, frozen
 from privpac.composition import compose_basic, compose_parallel, parallel_replace
 from privpac.data.split import private_ids
 from privpac.errors import IncompatibleGuarantees, ParameterError
-from privpac.evaluation.best_error import LeastError
+from privpac.evaluation.best_error import BestErrorLearner, EvaluationCertificate
 from privpac.evaluation.evaluator import Evaluator
-from privpac.evaluation.optimality_gap import EvaluationCertificate
 from privpac.evaluation.results import Evaluation, few_people
 from privpac.exact import Rational, as_arb, exp_ball, rational, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
     from privpac.data import Users
     from privpac.rng import Rng
-
-__all__ = ["EvaluatedLearner", "PartBudget", "part_budget"]
 
 _ROUNDED = Fraction(1, 1 << 32)
 """More than what is rounded up when the parts are put together again."""
@@ -108,11 +105,11 @@ class EvaluatedLearner(Learner):
     learner: Learner
     budget: PartBudget
     share: Fraction = field(converter=_share)
-    least: LeastError | None = None
+    least: BestErrorLearner | None = None
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
     records_per_user: int = field(default=1, kw_only=True, converter=whole)
-    models: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
+    models: Mapping[str, object] | None = field(default=None, kw_only=True)
+    labels: tuple[object, object] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True)
     max_records: int | None = field(default=None, kw_only=True)
 
@@ -135,7 +132,7 @@ class EvaluatedLearner(Learner):
         """That of a tree's learner."""
         return getattr(self.learner, "mode", None)
 
-    def _evaluator(self, predictor: Any) -> Evaluator:
+    def _evaluator(self, predictor: object) -> Evaluator:
         unit = self.learner.guarantee.unit
         return Evaluator(
             predictor,
@@ -179,26 +176,26 @@ class EvaluatedLearner(Learner):
         if self.budget.whole is Neighbours.REPLACE:
             shown["ids"] = self.budget.ids
         released = replace(released, parameters={**released.parameters, **shown})
-        least = None if self.least is None else self.least.draw(bound.least, rng).hypothesis
+        least = None if self.least is None else self.least.draw(bound.least, rng).value
         if not released:  # there is nothing to evaluate, and that is an answer
-            return released if least is None else replace(released, findings={"least_error": least})
-        rule = released.hypothesis
+            return released if least is None else replace(released, findings={"best_error": least})
+        rule = released.value
         evaluator = self._evaluator(rule if self.models is None else self.models[rule.name])
-        found = evaluator.draw(evaluator.bind(bound.people), rng).hypothesis
-        findings: dict[str, Any] = {"evaluation": found}
+        found = evaluator.draw(evaluator.bind(bound.people), rng).value
+        findings: dict[str, object] = {"evaluation": found}
         if least is not None:
             findings["certificate"] = EvaluationCertificate(found, least, self.records_per_user)
         notes = (*released.warnings, *found.notes(), *self._few(found, released.parameters.get("size")))
         return replace(released, findings=findings, warnings=notes)
 
-    def _few(self, found: Evaluation, size: Any) -> tuple[str, ...]:
+    def _few(self, found: Evaluation, size: object) -> tuple[str, ...]:
         """Whether the people who learned were too few, by the number of those who evaluated."""
         share = float(self.share)
-        people = found.n_people.these.hi * (1 - share) / share
+        people = found.n_people.sample.hi * (1 - share) / share
         spent = float(self.learner.guarantee.epsilon)
         return few_people(people, size, spent if self.budget.neighbours is Neighbours.ADD_REMOVE else spent / 2)
 
 
-def _no_rule(table: Any) -> Any:
+def _no_rule(table: object) -> object:
     """Stands in while no rule is known; never asked."""
     return table

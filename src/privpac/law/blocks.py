@@ -12,51 +12,46 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from privpac.arrays import Bools, Ints
 from privpac.errors import LawError, ParameterError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, precision, rational
+from privpac.law import divergence
 from privpac.law.numbers import (
     Denominator,
     Enclosed,
     Number,
     Quotient,
-    Uints,
     enclosed,
-    grouped,
-    locate,
-    nth,
+    present,
     read_weight,
     sign_of_sum,
     sum_of,
 )
-from privpac.law.sampling import Filter, Levels, Rate, draw, invert, representable
+from privpac.law.sampling import (
+    MAX_BLOCKS,
+    Filter,
+    Levels,
+    Part,
+    Rate,
+    Uints,
+    draw,
+    grouped,
+    invert,
+    locate,
+    nth,
+    representable,
+)
 from privpac.rng import Rng, secret_rng
 
-if TYPE_CHECKING:
-    from privpac.law import blocks as finite
-    from privpac.law import build, divergence
-
-__all__ = [
-    "BOTTOM",
-    "BlockLaw",
-    "Bottom",
-    "Cell",
-    "FiniteLaw",
-    "Law",
-    "Lows",
-    "hand_over",
-    "mixed_law",
-    "present",
-    "size_of",
-    "weight",
-    "weighted_law",
-]
+_Step = tuple[int, ArrayLike, int, ArrayLike]
+"""Offset, starts, end, scores of one step function."""
+Lows = NDArray[np.uint64] | NDArray[np.object_]
 
 
 # What a distribution is.
@@ -64,7 +59,6 @@ __all__ = [
 # A :class:`Law` is a finite probability law described by integers and rationals.  The law that is audited is the law
 # that is sampled: no floating point decides a probability.  Values are Python ints of any size (in blocks of equal
 # probability), any hashable atoms, or ``BOTTOM``, the one "no answer" outcome.
-
 
 PROB_BITS = 192
 
@@ -96,6 +90,8 @@ Cell = range | Hashable
 class Law(ABC):
     """A finite probability law; build one with the constructors below.
 
+    Examples
+    --------
     >>> law = Law.from_blocks([0, 10], [9, 2**64], [3, 0], "1/2")
     >>> law.mode
     10
@@ -107,13 +103,13 @@ class Law(ABC):
 
     @staticmethod
     def from_blocks(
-        lo: Any = None,
-        hi: Any = None,
-        score: Any = None,
+        lo: ArrayLike | None = None,
+        hi: ArrayLike | None = None,
+        score: ArrayLike | None = None,
         eta: Rational | None = None,
         *,
         base: Rational | None = None,
-        counts: Any = None,
+        counts: ArrayLike | None = None,
         labels: Sequence[Hashable] | None = None,
         domain: tuple[int, int] | None = None,
     ) -> Law:
@@ -124,32 +120,48 @@ class Law(ABC):
         (values ``(label, offset)``, labels default to the block's index) and never merged.  Scores alone are
         candidates ``0..k-1``, one block each, never merged: the fast path of selection.
         """
-        if counts is not None:
-            if lo is not None or hi is not None or domain is not None:
-                raise LawError("give either lo and hi, or counts")
-            return build.labelled_law(counts, score, eta, base, labels)
-        if labels is not None:
+        listed = lo is None and hi is None and domain is None
+        if counts is not None and not listed:
+            raise LawError("give either lo and hi, or counts")
+        if counts is None and labels is not None:
             raise LawError("labels name the blocks of counts; give counts too")
-        if lo is None and hi is None and domain is None:
-            return build.candidate_law(score, eta, base)
-        return build.value_law(lo, hi, score, eta, base, domain)
+        if not listed:
+            return _value_law(lo, hi, score, Rate.read(eta, base), domain)
+        scores = _read_scores(score)
+        if counts is None:
+            # All spans are the same zero, so one word of memory holds them.
+            span = np.broadcast_to(np.zeros(1, dtype=np.uint64), len(scores))
+            return BlockLaw(np.arange(len(scores), dtype=np.uint64), span, {}, scores, Rate.read(eta, base))
+        span, big = _read_spans(counts, len(scores))
+        names = None if labels is None else tuple(labels)
+        if names is not None and (len(names) != len(scores) or len(set(names)) != len(scores)):
+            raise LawError("labels must be distinct, one for each block")
+        return BlockLaw(None, span, big, scores, Rate.read(eta, base), labels=names)
 
     @staticmethod
-    def from_steps(
-        steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None = None, *, base: Rational | None = None
-    ) -> Law:
+    def from_steps(steps: Iterable[_Step], eta: Rational | None = None, *, base: Rational | None = None) -> Law:
         """Step functions laid one after the other, the fast path of the learners.
 
         Each step is ``(offset, starts, end, scores)``: block ``i`` holds the values ``offset + starts[i]`` up to the
         one before ``offset + starts[i+1]`` (the last one up to ``offset + end``); ``starts`` is an increasing uint64
         array.
         """
-        return build.step_law(steps, eta, base)
+        return _step_law(steps, eta, base)
 
     @staticmethod
-    def from_weights(weights: Mapping[Any, object] | Iterable[tuple[Any, object]]) -> Law:
+    def from_weights(weights: Mapping[Hashable, object] | Iterable[tuple[Hashable, object]]) -> Law:
         """A law from weights per value: rationals, ``ExpSum``s or pairs ``(a, x)`` meaning ``a * e**x``."""
-        return finite.weighted_law(weights)
+        pairs = weights.items() if isinstance(weights, Mapping) else weights
+        items = [(_as_cell(value), read_weight(weight)) for value, weight in pairs]
+        items = [(cell, weight) for cell, weight in items if weight.terms]
+        if not items:
+            raise LawError("a law needs at least one value of positive weight")
+        total = ExpSum((x, a * _size_of(cell)) for cell, weight in items for x, a in weight)
+        z, exact = Denominator(total), total.exact
+        return _collect(
+            (cell, Quotient.of(weight, z) if exact is None else Quotient.of(weight * (1 / exact)))
+            for cell, weight in items
+        )
 
     @staticmethod
     def point(value: Hashable) -> Law:
@@ -159,13 +171,32 @@ class Law(ABC):
     @staticmethod
     def mixture(parts: Iterable[tuple[Rational | Number, Law]]) -> Law:
         """``sum of a_i * law_i``; the weights must sum to 1."""
-        return finite.mixed_law(parts)
+        read: list[tuple[Number, FiniteLaw]] = []
+        for share, law in parts:
+            if not isinstance(law, Law):
+                raise TypeError(f"a mixture takes (share, Law) pairs, not {type(law).__name__}")
+            exact = isinstance(share, (Quotient, Enclosed))
+            number = cast("Number", share) if exact else Quotient.of(rational(share, "share", minimum=0))
+            if present(number):
+                read.append((number, law.as_finite()))
+        total = sum_of([_ZERO, *(number for number, _ in read)])
+        if total.exact is None:
+            with precision(128):
+                if not total.arb().overlaps(arb(1)):
+                    raise ParameterError("the shares of a mixture must sum to 1")
+        elif total.exact != 1:
+            raise ParameterError(f"the shares of a mixture must sum to 1, got {total.exact}")
+        return _collect((cell, number * share) for share, law in read for cell, number in law.cells)
 
     # What a law must know
 
     @abstractmethod
     def as_finite(self) -> FiniteLaw:
         """The same law with explicit probabilities per block."""
+
+    def as_blocks(self) -> BlockLaw | None:
+        """The same law as blocks of equal score, where it is one."""
+        return None
 
     @abstractmethod
     def sample(self, rng: Rng | None = None) -> Any:
@@ -176,7 +207,7 @@ class Law(ABC):
         """Blocks (``range``) and atoms of positive probability."""
 
     @abstractmethod
-    def _number(self, value: Any) -> Number:
+    def number(self, value: Any) -> Number:
         """The probability of one value."""
 
     @abstractmethod
@@ -187,7 +218,7 @@ class Law(ABC):
 
     def prob(self, value: Any) -> Ball:
         """A rigorous enclosure of the probability of one value."""
-        return self._enclose(self._number(value))
+        return self._enclose(self.number(value))
 
     def block_prob(self, i: int) -> Ball:
         """A rigorous enclosure of the mass of the ``i``-th block."""
@@ -195,7 +226,7 @@ class Law(ABC):
 
     def prob_exact(self, value: Any) -> Fraction:
         """The probability as a rational; only for laws without exponentials."""
-        exact = self._number(value).exact
+        exact = self.number(value).exact
         if exact is None:
             raise LawError("this law has irrational probabilities; use prob(value), or build it with base=")
         return exact
@@ -226,11 +257,23 @@ class Law(ABC):
 
     def map(self, f: Callable[[Any], Hashable]) -> Law:
         """Push-forward under ``f``; blocks are enumerated, so they must be small (see ``map_blocks``)."""
-        return self.as_finite().push(f)
+        finite = self.as_finite()
+        return _collect((f(value), finite.number(value)) for value in finite.values())
 
     def map_blocks(self, f: Callable[[Cell], Cell]) -> Law:
         """Push-forward given block by block: a ``range`` goes to an atom or to a ``range`` of the same length."""
-        return self.as_finite().push_blocks(f)
+
+        def moved() -> Iterator[tuple[Cell, Number]]:
+            for cell, number in self.as_finite().cells:
+                target = _as_cell(f(cell))
+                if _size_of(target) == _size_of(cell):
+                    yield target, number
+                elif not isinstance(target, range) or _size_of(target) == 1:
+                    yield target, number * _size_of(cell)
+                else:
+                    raise LawError("map_blocks: a block goes to one value or to a range of the same length")
+
+        return _collect(moved())
 
     def product(self, other: Law) -> Law:
         """Independent pair: values are tuples."""
@@ -239,16 +282,16 @@ class Law(ABC):
     def bind(self, f: Callable[[Any], Law]) -> Law:
         """Draw ``v`` from this law, then from ``f(v)``: adaptive composition."""
         finite = self.as_finite()
-        return Law.mixture([(finite._number(value), f(value)) for value in finite.values()])
+        return Law.mixture([(finite.number(value), f(value)) for value in finite.values()])
 
     # Divergences
 
     def hockey_stick(self, other: Law, epsilon: Rational, *, precision: Rational | None = None) -> Ball:
-        """Encloses ``sum over v of max(0, P(v) - e**epsilon Q(v))``: report ``hi`` for a claim, ``lo`` for a
-        violation."""
+        """Encloses ``sum of max(0, P(v) - e**epsilon Q(v))``: report ``hi`` for a claim, ``lo`` for a violation."""
         return divergence.hockey_stick(self, other, rational(epsilon, "epsilon"), precision)
 
     def total_variation(self, other: Law) -> Ball:
+        """Encloses the distance in total variation."""
         return self.hockey_stick(other, 0)
 
     def max_divergence(self, other: Law, *, enough: Fraction | None = None) -> Ball | float:
@@ -261,8 +304,7 @@ class Law(ABC):
         return None
 
     def dominated_by(self, other: Law, epsilon: Fraction) -> bool | None:
-        """Whether ``P(v) <= e**epsilon Q(v)`` for all values, where a law knows without listing them; None: list
-        them."""
+        """Whether ``P(v) <= e**epsilon Q(v)`` for all values; None where a law does not know without listing them."""
         return None
 
     def epsilon_at(self, other: Law, delta: Rational = 0) -> Fraction | float:
@@ -278,20 +320,10 @@ class Law(ABC):
         return f"<{type(self).__name__}>"
 
 
-def hand_over(**modules: ModuleType) -> None:
-    """Give laws the modules that make and compare them.
-
-    Those know every kind of law, and every kind is a ``Law``: what this module calls imports it.  The package hands
-    them over once all are there, so that no import goes in a circle.
-    """
-    globals().update(modules)
-
-
 # Laws with explicit probabilities: weights constant on blocks of integers, or on single atoms.
 #
 # Closed under mixture, push-forward and adaptive composition; all of these work on the common refinement of the blocks,
 # so 2**64 cuts beside the atom ``BOTTOM`` stay few.
-
 
 MAX_VALUES = 1 << 20
 """How many single values ``map`` and ``bind`` enumerate at most."""
@@ -301,12 +333,12 @@ _KEPT = 1 << 10
 """Cells up to which a law says what it is."""
 
 
-def size_of(cell: Cell) -> int:
+def _size_of(cell: Cell) -> int:
     """How many values a cell holds; also beyond 2**63, where ``len`` fails."""
     return cell.stop - cell.start if isinstance(cell, range) else 1
 
 
-def as_cell(value: Cell) -> Cell:
+def _as_cell(value: Cell) -> Cell:
     """Integers become blocks of one; ranges must be non-empty with step 1."""
     if isinstance(value, range):
         if value.step != 1 or value.stop <= value.start:
@@ -346,7 +378,7 @@ class FiniteLaw(Law):
 
     def values(self) -> Iterator[Any]:
         """Every single value; refuses to enumerate more than ``MAX_VALUES``."""
-        total = sum(size_of(cell) for cell in self.support())
+        total = sum(_size_of(cell) for cell in self.support())
         if total > MAX_VALUES:
             raise TooLargeError(f"{total} values are too many to enumerate; use map_blocks, or mixture over blocks")
         for cell in self.support():
@@ -356,9 +388,6 @@ class FiniteLaw(Law):
                 yield cell
 
     def number(self, value: Any) -> Number:
-        return self._number(value)
-
-    def _number(self, value: Any) -> Number:
         if isinstance(value, (int, np.integer)):
             i = bisect_right(self._starts, value) - 1
             return self.blocks[i][1] if i >= 0 and value < self.blocks[i][0].stop else _ZERO
@@ -369,7 +398,7 @@ class FiniteLaw(Law):
 
     def block_number(self, i: int) -> Number:
         cell, number = self.cells[i]
-        return number * size_of(cell)
+        return number * _size_of(cell)
 
     @property
     def mode(self) -> Any:
@@ -383,7 +412,7 @@ class FiniteLaw(Law):
     @property
     def entropy(self) -> float:
         with precision(128):
-            balls = [(number.arb(), size_of(cell)) for cell, number in self.cells]
+            balls = [(number.arb(), _size_of(cell)) for cell, number in self.cells]
             return sum(float(-p * n * p.log()) for p, n in balls if p > 0)
 
     # Sampling
@@ -391,7 +420,7 @@ class FiniteLaw(Law):
     def _masses(self) -> list[arb]:
         total, out = arb(0), []
         for cell, number in self.cells:
-            total += number.arb() * size_of(cell)
+            total += number.arb() * _size_of(cell)
             out.append(total)
         return out
 
@@ -412,25 +441,7 @@ class FiniteLaw(Law):
                 raise Undecided("a draw was not decided")
             u = (u << 64) | source.bits(64)
         cell = self.cells[i][0]
-        return cell.start + source.below(size_of(cell)) if isinstance(cell, range) else cell
-
-    # Larger laws
-
-    def push(self, f: Callable[[Any], Hashable]) -> Law:
-        return _collect((f(value), self._number(value)) for value in self.values())
-
-    def push_blocks(self, f: Callable[[Cell], Cell]) -> Law:
-        def moved() -> Iterator[tuple[Cell, Number]]:
-            for cell, number in self.cells:
-                target = as_cell(f(cell))
-                if size_of(target) == size_of(cell):
-                    yield target, number
-                elif not isinstance(target, range) or size_of(target) == 1:
-                    yield target, number * size_of(cell)
-                else:
-                    raise LawError("map_blocks: a block goes to one value or to a range of the same length")
-
-        return _collect(moved())
+        return cell.start + source.below(_size_of(cell)) if isinstance(cell, range) else cell
 
 
 def _collect(items: Iterable[tuple[Cell, Number]]) -> FiniteLaw:
@@ -440,7 +451,7 @@ def _collect(items: Iterable[tuple[Cell, Number]]) -> FiniteLaw:
     for value, number in items:
         if not present(number):
             continue
-        cell = as_cell(value)
+        cell = _as_cell(value)
         if isinstance(cell, range):
             blocks.append((cell, number))
         else:
@@ -448,81 +459,22 @@ def _collect(items: Iterable[tuple[Cell, Number]]) -> FiniteLaw:
                 atoms.setdefault(cell, []).append(number)
             except TypeError:
                 raise LawError(f"a value is an integer or hashable, not {type(cell).__name__}") from None
-    return FiniteLaw(_merged(_refined(blocks)), {atom: sum_of(numbers) for atom, numbers in atoms.items()})
-
-
-def present(number: Number) -> bool:
-    """Whether a probability is more than the empty sum."""
-    return not (isinstance(number, Quotient) and not number.terms)
-
-
-def _refined(blocks: list[tuple[range, Number]]) -> list[tuple[range, Number]]:
     ordered = sorted(blocks, key=lambda item: item[0].start)
-    if all(a[0].stop <= b[0].start for a, b in pairwise(ordered)):
-        return ordered
-    edges = sorted({edge for block, _ in ordered for edge in (block.start, block.stop)})
-    place = {edge: i for i, edge in enumerate(edges)}
-    held: list[list[Number]] = [[] for _ in edges]
+    if any(a[0].stop > b[0].start for a, b in pairwise(ordered)):
+        edges = sorted({edge for block, _ in ordered for edge in (block.start, block.stop)})
+        place = {edge: i for i, edge in enumerate(edges)}
+        over: list[list[Number]] = [[] for _ in edges]
+        for block, number in ordered:
+            for i in range(place[block.start], place[block.stop]):
+                over[i].append(number)
+        ordered = [(range(a, b), sum_of(numbers)) for (a, b), numbers in zip(pairwise(edges), over) if numbers]
+    merged: list[tuple[range, Number]] = []
     for block, number in ordered:
-        for i in range(place[block.start], place[block.stop]):
-            held[i].append(number)
-    return [(range(a, b), sum_of(numbers)) for (a, b), numbers in zip(pairwise(edges), held) if numbers]
-
-
-def _merged(blocks: list[tuple[range, Number]]) -> list[tuple[range, Number]]:
-    out: list[tuple[range, Number]] = []
-    for block, number in blocks:
-        if out and out[-1][0].stop == block.start and (out[-1][1] is number or out[-1][1] == number):
-            out[-1] = (range(out[-1][0].start, block.stop), number)
+        if merged and merged[-1][0].stop == block.start and (merged[-1][1] is number or merged[-1][1] == number):
+            merged[-1] = (range(merged[-1][0].start, block.stop), number)
         else:
-            out.append((block, number))
-    return out
-
-
-def weighted_law(weights: Mapping[Any, object] | Iterable[tuple[Any, object]]) -> FiniteLaw:
-    """Normalise exponential-polynomial weights."""
-    items = [
-        (as_cell(cell), read_weight(weight))
-        for cell, weight in (weights.items() if isinstance(weights, Mapping) else weights)
-    ]
-    items = [(cell, weight) for cell, weight in items if weight.terms]
-    total = ExpSum((x, a * size_of(cell)) for cell, weight in items for x, a in weight)
-    if not items:
-        raise LawError("a law needs at least one value of positive weight")
-    z = Denominator(total)
-    exact = total.exact
-    if exact is not None:
-        return _collect((cell, Quotient.of(weight * (1 / exact))) for cell, weight in items)
-    return _collect((cell, Quotient.of(weight, z)) for cell, weight in items)
-
-
-def mixed_law(parts: Iterable[tuple[Rational | Number, Law]]) -> FiniteLaw:
-    """``sum of a_i * law_i`` on the common refinement."""
-    read: list[tuple[Number, FiniteLaw]] = []
-    for share, law in parts:
-        if not isinstance(law, Law):
-            raise TypeError(f"a mixture takes (share, Law) pairs, not {type(law).__name__}")
-        number = share if isinstance(share, (Quotient, Enclosed)) else Quotient.of(rational(share, "share", minimum=0))
-        if present(number):
-            read.append((number, law.as_finite()))
-    _require_one(sum_of([Quotient(()), *(number for number, _ in read)]))
-    return _collect((cell, number * share) for share, law in read for cell, number in law.cells)
-
-
-def _require_one(total: Number) -> None:
-    if isinstance(total, Quotient) and total.exact is not None:
-        if total.exact != 1:
-            raise ParameterError(f"the shares of a mixture must sum to 1, got {total.exact}")
-        return
-    with precision(128):
-        if not total.arb().overlaps(arb(1)):
-            raise ParameterError("the shares of a mixture must sum to 1")
-
-
-Lows = NDArray[np.uint64] | NDArray[np.object_]
-
-
-"""Blocks up to which a law says what it is."""
+            merged.append((block, number))
+    return FiniteLaw(merged, {atom: sum_of(numbers) for atom, numbers in atoms.items()})
 
 
 class BlockLaw(Law):
@@ -542,6 +494,9 @@ class BlockLaw(Law):
         self.rate, self.segments, self.labels = rate, segments, labels
 
     # Layout
+
+    def as_blocks(self) -> BlockLaw:
+        return self
 
     @property
     def eta(self) -> Fraction | None:
@@ -587,7 +542,8 @@ class BlockLaw(Law):
             self.segments == other.segments
             and self.labels == other.labels
             and self.big == other.big
-            and (other.lows is None if self.lows is None else _equal(self.lows, other.lows))
+            and (self.lows is None) == (other.lows is None)
+            and (self.lows is None or np.array_equal(self.lows, cast("Lows", other.lows)))
             and np.array_equal(self.span, other.span)
         )
 
@@ -595,15 +551,8 @@ class BlockLaw(Law):
         if len(self) > _KEPT:
             return None
         lows = None if self.lows is None else tuple(self.lows.tolist())
-        return (
-            lows,
-            tuple(self.span.tolist()),
-            tuple(self.big.items()),
-            tuple(self.gaps.tolist()),
-            self.rate,
-            self.segments,
-            self.labels,
-        )
+        layout = lows, tuple(self.span.tolist()), tuple(self.big.items()), self.segments, self.labels
+        return (*layout, tuple(self.gaps.tolist()), self.rate)
 
     # Levels
 
@@ -669,36 +618,23 @@ class BlockLaw(Law):
         levels = self.levels
         irrational = not self.rate.flat and self.eta is not None and len(levels.gaps) > 1
         return Denominator(
-            lambda: sum_levels(levels.gaps.tolist(), levels.totals, self.rate), levels.z, irrational=irrational
+            lambda: self.rate.exact_total(levels.gaps.tolist(), levels.totals), levels.z, irrational=irrational
         )
 
     def weight_number(self, gap: int) -> Number:
         """Probability of one value whose score is ``gap`` above the best."""
-        return Quotient.of(weight(gap, self.rate), self.partition)
+        return Quotient.of(self.rate.exact(gap), self.partition)
 
     def block_number(self, i: int) -> Number:
         return self.weight_number(int(self.score[i]) - self.best) * self.count(i)
 
     def find(self, value: Any) -> int | None:
         """The block that holds a value."""
-        return self._find_labelled(value) if self.lows is None else self._find_integer(value)
-
-    def _find_labelled(self, value: Any) -> int | None:
-        if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], (int, np.integer))):
-            return None
-        i = self.place(value[0])
-        return i if i is not None and 0 <= value[1] < self.count(i) else None
-
-    def place(self, label: Hashable) -> int | None:
-        """The index of a labelled block."""
-        return self._places.get(label)
-
-    @cached_property
-    def _places(self) -> dict[Hashable, int]:
-        return {self.label(i): i for i in range(len(self))}
-
-    def _find_integer(self, value: Any) -> int | None:
-        assert self.lows is not None
+        if self.lows is None:
+            if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], (int, np.integer))):
+                return None
+            place = self.places.get(value[0])
+            return place if place is not None and 0 <= value[1] < self.count(place) else None
         if not isinstance(value, (int, np.integer)):
             return None
         ends = [*self._firsts[1:], len(self)]
@@ -713,7 +649,12 @@ class BlockLaw(Law):
                 return i
         return None
 
-    def _number(self, value: Any) -> Number:
+    @cached_property
+    def places(self) -> dict[Hashable, int]:
+        """The index of every labelled block."""
+        return {self.label(i): i for i in range(len(self))}
+
+    def number(self, value: Any) -> Number:
         i = self.find(value)
         return Quotient(()) if i is None else self.weight_number(int(self.score[i]) - self.best)
 
@@ -753,25 +694,169 @@ class BlockLaw(Law):
         return FiniteLaw([], atoms)
 
 
-def _equal(a: Lows, b: Lows | None) -> bool:
-    return b is not None and np.array_equal(a, b)
+# Reading scores, intervals and multiplicities into block laws; what is ill-formed is a ``LawError``.
+
+_CHUNK = 1 << 15
 
 
-def weight(gap: int, rate: Rate) -> ExpSum:
-    """The exact weight at a gap."""
-    if rate.eta is not None:
-        return ExpSum.exp(-rate.eta * gap)
-    assert rate.base is not None
-    return ExpSum.of(rate.base**-gap)
+def _read_scores(score: ArrayLike | None, *, copy: bool = True) -> Ints:
+    """Scores as int64; without ``copy`` the array may be the caller's own."""
+    array = np.asarray(score)
+    if array.ndim != 1 or array.size == 0:
+        raise LawError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
+    if array.dtype.kind not in "iu" and not (array.dtype == object and all(_is_int(s) for s in array)):
+        raise LawError(
+            f"scores must be integers (scale rational scores, and the sensitivity with them), got {array.dtype}"
+        )
+    _check_blocks(array.size, int(array.min()), int(array.max()))
+    return array.astype(np.int64, copy=copy)
 
 
-def sum_levels(gaps: list[int], totals: Iterable[int], rate: Rate) -> ExpSum:
-    """``Z`` relative to the best score, exactly."""
-    if rate.flat:
-        return ExpSum.of(sum(totals))
-    if rate.eta is not None:
-        return ExpSum({-rate.eta * gap: Fraction(total) for gap, total in zip(gaps, totals)})
-    assert rate.base is not None
-    # Over the common denominator p**last the sum of N_d (q/p)**d is an integer.
-    p, q, last = rate.base.numerator, rate.base.denominator, max(gaps)
-    return ExpSum.of(Fraction(sum(total * q**gap * p ** (last - gap) for gap, total in zip(gaps, totals)), p**last))
+def _check_blocks(n: int, low: int, high: int) -> None:
+    """The number of blocks and the range of their scores."""
+    if n > MAX_BLOCKS:
+        raise TooLargeError(f"{n} blocks are more than {MAX_BLOCKS}; merge blocks of equal score")
+    if high - low >= 1 << 62 or high >= 1 << 63 or low < -(1 << 63):
+        raise LawError("scores must be 64-bit integers that span less than 2**62")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _read_spans(counts: ArrayLike, n: int) -> tuple[Uints, dict[int, int]]:
+    if not isinstance(counts, (np.ndarray, Sequence)) or isinstance(counts, str):
+        raise LawError(f"counts must be an array or a list of integers, got {type(counts).__name__}")
+    array = counts if isinstance(counts, np.ndarray) else np.array(list(counts), dtype=object)
+    if array.ndim != 1 or len(array) != n:
+        raise LawError(f"{n} scores but multiplicities of shape {array.shape}")
+    if array.dtype.kind in "iu":
+        if int(array.min()) < 1:
+            raise LawError("every multiplicity must be at least 1")
+        spans = array.astype(np.uint64)
+        spans -= np.uint64(1)
+        return spans, {}
+    values = [int(c) if _is_int(c) else 0 for c in array]
+    if min(values) < 1:
+        raise LawError("every multiplicity must be an integer of at least 1")
+    return _as_spans([c - 1 for c in values])
+
+
+def _as_spans(spans: list[int]) -> tuple[Uints, dict[int, int]]:
+    big = {i: s + 1 for i, s in enumerate(spans) if s >= 1 << 64}
+    return np.array([0 if i in big else s for i, s in enumerate(spans)] if big else spans, dtype=np.uint64), big
+
+
+def _value_law(
+    lo: ArrayLike | None, hi: ArrayLike | None, score: ArrayLike | None, rate: Rate, domain: tuple[int, int] | None
+) -> BlockLaw:
+    scores = _read_scores(score, copy=False)
+    lows, highs = _read_ints(lo, len(scores), "lo"), _read_ints(hi, len(scores), "hi")
+    if lows.dtype != highs.dtype:
+        lows, highs = lows.astype(object), highs.astype(object)
+    if lo is not hi and (highs < lows).any():
+        raise LawError("a block needs lo <= hi")
+    if not (lows[1:] > highs[:-1]).all():
+        order = np.argsort(lows, kind="stable")
+        lows, highs, scores = lows[order], highs[order], scores[order]
+        if not (lows[1:] > highs[:-1]).all():
+            raise LawError("blocks overlap")
+    # Whether each block begins right after the one before; chunk by chunk, so that temporaries stay in the cache.
+    touching = np.empty(len(lows) - 1, dtype=bool)
+    one = 1 if lows.dtype == object else np.uint64(1)
+    for at in range(0, len(touching), _CHUNK):
+        stop = min(at + _CHUNK, len(touching))
+        # Disjoint and sorted, so a later block is above an earlier one and the difference cannot wrap.
+        touching[at:stop] = lows[at + 1 : stop + 1] - highs[at:stop] == one
+    if domain is not None:
+        if not (isinstance(domain, tuple) and len(domain) == 2 and all(_is_int(end) for end in domain)):
+            raise LawError("domain must be a pair (first value, last value) of integers")
+        if not (touching.all() and (int(lows[0]), int(highs[-1])) == (int(domain[0]), int(domain[1]))):
+            raise LawError("blocks must cover the domain without a gap")
+    apart = ~touching
+    apart |= scores[1:] != scores[:-1]
+    # Boolean indexing copies, so the law owns its arrays.
+    first = np.append(True, apart)
+    lows, highs, scores = lows[first], highs[np.append(apart, True)], scores[first]
+    if lows.dtype == object:
+        span, big = _as_spans([int(b) - int(a) for a, b in zip(lows, highs)])
+        return BlockLaw(lows, span, big, scores, rate)
+    highs -= lows
+    return BlockLaw(lows, highs.view(np.uint64), {}, scores, rate)
+
+
+def _read_ints(values: ArrayLike | None, n: int, name: str) -> Lows:
+    """Integers as uint64 (perhaps the caller's own array) or as Python ints."""
+    if not isinstance(values, (np.ndarray, Sequence)) or isinstance(values, str):
+        raise LawError(f"{name} must be an array or a list of integers, got {type(values).__name__}")
+    array = values if isinstance(values, np.ndarray) else np.array(list(values), dtype=object)
+    if array.ndim != 1 or len(array) != n:
+        raise LawError(f"{name} must be one-dimensional with one entry for each of the {n} scores")
+    if array.dtype.kind == "u" or (array.dtype.kind == "i" and int(array.min()) >= 0):
+        return array.astype(np.uint64, copy=False)
+    if array.dtype.kind != "i" and not (array.dtype == object and all(_is_int(v) for v in array)):
+        raise LawError(f"{name} must hold integers")
+    ints = [int(v) for v in array]
+    if min(ints) >= 0 and max(ints) < 1 << 64:
+        return np.array(ints, dtype=np.uint64)
+    out: NDArray[np.object_] = np.empty(n, dtype=object)
+    out[:] = ints
+    return out
+
+
+def _step_law(steps: Iterable[_Step], eta: Rational | None, base: Rational | None = None) -> BlockLaw:
+    """The law of step functions, see ``Law.from_steps``."""
+    rate = Rate.read(eta, base)
+    parts = [(*_read_step(*step), step[0], step[2]) for step in steps]
+    if not parts:
+        raise LawError("a law needs at least one block")
+    sizes = [len(score) if first is None else int(np.count_nonzero(first)) for _, score, first, _, _ in parts]
+    total = sum(sizes)
+    _check_blocks(total, min(int(part[1].min()) for part in parts), max(int(part[1].max()) for part in parts))
+    # Written once into arrays of the final size: with millions of blocks every further copy would show.
+    lows, span, scores = np.empty(total, np.uint64), np.empty(total, np.uint64), np.empty(total, np.int64)
+    big: dict[int, int] = {}
+    segments: list[tuple[int, int]] = []
+    n, after = 0, None
+    for (low, score, first, offset, end), size in zip(parts, sizes):
+        offset, end = int(offset), int(end)
+        if after is not None and offset + int(low[0]) <= after:
+            raise LawError("step functions must follow one another without overlap")
+        after = offset + end
+        here = slice(n, n + size)
+        if first is None:
+            lows[here], scores[here] = low, score
+        else:
+            np.compress(first, low, out=lows[here])
+            np.compress(first, score, out=scores[here])
+        part, gaps = lows[here], span[here]
+        np.subtract(part[1:], part[:-1], out=gaps[:-1])
+        gaps[:-1] -= np.uint64(1)
+        # The last block may hold more than 2**64 values; all others end before the next start.
+        last = end - int(part[-1])
+        if last >= 1 << 64:
+            big[n + size - 1] = last + 1
+        gaps[-1] = 0 if last >= 1 << 64 else last
+        segments.append((n, offset))
+        n += size
+    return BlockLaw(lows, span, big, scores, rate, tuple(segments))
+
+
+def _read_step(offset: int, starts: ArrayLike, end: int, values: ArrayLike) -> tuple[Uints, Ints, Bools | None]:
+    """Starts and scores of one step function, and where a block begins if neighbours of equal score are merged."""
+    score = _read_scores(values, copy=False)
+    read = _read_ints(starts, len(score), "starts")
+    if read.dtype != np.uint64:
+        raise LawError("starts must lie in 0..2**64-1; larger values go into the offset")
+    low: Uints = read.view(np.uint64)
+    if not (_is_int(offset) and _is_int(end)):
+        raise LawError(f"offset and end must be integers, got {type(offset).__name__} and {type(end).__name__}")
+    if not (low[1:] > low[:-1]).all() or end < int(low[-1]):
+        raise LawError("a step function needs increasing starts, one score each, and end >= the last start")
+    first = np.append(True, score[1:] != score[:-1])
+    return low, score, None if first.all() else first
+
+
+def whole_law(parts: Iterable[Part], eta: Rational) -> BlockLaw:
+    """The law that :func:`~privpac.law.sampling.sample_steps` draws from without laying it out."""
+    return _step_law([(offset, starts, end, scores + more) for offset, starts, end, scores, more in parts], eta)

@@ -19,34 +19,24 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import pairwise
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import flint
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.bisection import narrow
 from privpac.errors import LawError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, exp_ball, precision, rational
-from privpac.law.blocks import BlockLaw, FiniteLaw, Law, present, weight
-from privpac.law.numbers import Ints, Number, Quotient, Totals, Uints, enclosed, exp_times, grouped, sign_of_sum, sum_of
+from privpac.law.numbers import Number, Quotient, enclosed, present, sign_of_sum, sum_of
+from privpac.law.sampling import Totals, Uints, grouped
 
-__all__ = [
-    "Pairs",
-    "Refinement",
-    "epsilon_at",
-    "grouped_pairs",
-    "hockey_stick",
-    "max_divergence",
-    "paired",
-    "refined",
-    "within",
-]
-
+if TYPE_CHECKING:
+    from privpac.law.blocks import BlockLaw, FiniteLaw, Law
 
 # The common refinement of two block laws: how many values have score ``a`` in one and ``b`` in the other.
-
 
 _DOMAINS = "the two laws live on different domains"
 
@@ -70,27 +60,17 @@ class Refinement(NamedTuple):
     big: dict[int, int]
 
 
-def refined(p: BlockLaw, q: BlockLaw) -> Refinement:
+def _refined(p: BlockLaw, q: BlockLaw) -> Refinement:
     """The common refinement; different domains are a ``LawError``."""
     if p.lows is None or q.lows is None:
         order = _same_labels(p, q)
         return Refinement(p.gaps, q.gaps[order], p.span, p.big)
     if p.same_layout(q):
         return Refinement(p.gaps, q.gaps, p.span, p.big)
-    found = None
-    if (
-        p.lows.dtype == np.uint64
-        and q.lows.dtype == np.uint64
-        and [o for _, o in p.segments] == [o for _, o in q.segments]
-    ):
-        found = _refine_segments(p, q)
-    first, second, span, big = found or _refine_any(p, q)
+    short = p.lows.dtype == np.uint64 and q.lows.dtype == np.uint64
+    alike = short and [o for _, o in p.segments] == [o for _, o in q.segments]
+    first, second, span, big = (_refine_segments(p, q) if alike else None) or _refine_any(p, q)
     return Refinement(p.gaps[first], q.gaps[second], span, big)
-
-
-def paired(p: BlockLaw, q: BlockLaw) -> Pairs:
-    """Groups over the common refinement; different domains are a ``LawError``."""
-    return grouped_pairs(refined(p, q))
 
 
 def _same_labels(p: BlockLaw, q: BlockLaw) -> NDArray[np.intp]:
@@ -98,7 +78,7 @@ def _same_labels(p: BlockLaw, q: BlockLaw) -> NDArray[np.intp]:
     order = np.arange(len(p))
     same = p.lows is q.lows and len(p) == len(q)
     if same and p.labels != q.labels:
-        places = [q.place(p.label(i)) for i in range(len(p))]
+        places = [q.places.get(p.label(i)) for i in range(len(p))]
         same = None not in places
         order = np.array(places if same else [], dtype=np.intp)
     if same and not (p.big or q.big):
@@ -110,7 +90,7 @@ def _same_labels(p: BlockLaw, q: BlockLaw) -> NDArray[np.intp]:
     return order
 
 
-def grouped_pairs(common: Refinement) -> Pairs:
+def _grouped_pairs(common: Refinement) -> Pairs:
     """Blocks of the same two gaps together."""
     a, b, span, big = common
     difference = a - b
@@ -128,22 +108,17 @@ def grouped_pairs(common: Refinement) -> Pairs:
 Refined = tuple[NDArray[np.intp], NDArray[np.intp], Uints, dict[int, int]]
 
 
-def _bounds(law: BlockLaw, segment: int) -> tuple[int, int]:
-    first = law.segments[segment][0]
-    return first, law.segments[segment + 1][0] if segment + 1 < len(law.segments) else len(law)
-
-
 def _refine_segments(p: BlockLaw, q: BlockLaw) -> Refined | None:
     """Segment by segment on uint64 starts; None when the segments have holes or do not match one by one."""
     assert p.lows is not None
     assert q.lows is not None
+    ends = [[*(first for first, _ in law.segments), len(law)] for law in (p, q)]
     first: list[NDArray[np.intp]] = []
     second: list[NDArray[np.intp]] = []
     spans: list[Uints] = []
     big: dict[int, int] = {}
     n = 0
-    for s in range(len(p.segments)):
-        (pa, pb), (qa, qb) = _bounds(p, s), _bounds(q, s)
+    for (pa, pb), (qa, qb) in zip(*map(pairwise, ends)):
         if not (_contiguous(p, pa, pb) and _contiguous(q, qa, qb)):
             return None
         p_low, q_low = p.lows[pa:pb], q.lows[qa:qb]
@@ -177,7 +152,7 @@ def _contiguous(law: BlockLaw, a: int, b: int) -> bool:
 
 def _refine_any(p: BlockLaw, q: BlockLaw) -> Refined:
     """Python ints of any size, any layout."""
-    mine, theirs = _intervals(p), _intervals(q)
+    mine, theirs = (sorted((law.low(i), law.low(i) + law.count(i), i) for i in range(len(law))) for law in (p, q))
     i = j = 0
     first, second, counts = [], [], []
     while i < len(mine) and j < len(theirs):
@@ -198,10 +173,6 @@ def _refine_any(p: BlockLaw, q: BlockLaw) -> Refined:
     return np.array(first, dtype=np.intp), np.array(second, dtype=np.intp), span, big
 
 
-def _intervals(law: BlockLaw) -> list[tuple[int, int, int]]:
-    return sorted((law.low(i), law.low(i) + law.count(i), i) for i in range(len(law)))
-
-
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
@@ -210,11 +181,11 @@ class _Blocks:
 
     def __init__(self, p: BlockLaw, q: BlockLaw) -> None:
         self.p, self.q, self.rate = p, q, p.rate
-        self.common = refined(p, q)
+        self.common = _refined(p, q)
 
     @cached_property
     def pairs(self) -> Pairs:
-        return grouped_pairs(self.common)
+        return _grouped_pairs(self.common)
 
     @cached_property
     def slices(self) -> list[tuple[int, int]]:
@@ -255,9 +226,8 @@ class _Blocks:
                     return 1
                 if value < 0:
                     return -1
-        return (
-            weight(difference, self.rate) * self.q.partition.sum - ExpSum.exp(epsilon) * self.p.partition.sum
-        ).sign()
+        mine, theirs = ExpSum.exp(epsilon) * self.p.partition.sum, self.rate.exact(difference) * self.q.partition.sum
+        return (theirs - mine).sign()
 
     def positive(self, epsilon: Fraction) -> Iterator[Number]:
         """The terms of the hockey stick, as exact numbers."""
@@ -268,10 +238,10 @@ class _Blocks:
             mass = ExpSum(
                 (x, a * count)
                 for gap, count in zip(self.pairs.gap[start:stop].tolist(), self.pairs.totals.part(start, stop))
-                for x, a in weight(gap, self.rate)
+                for x, a in self.rate.exact(gap)
             )
             yield Quotient.of(mass, self.p.partition)
-            yield Quotient.of(mass * weight(-difference, self.rate) * ExpSum.exp(epsilon, -1), self.q.partition)
+            yield Quotient.of(mass * self.rate.exact(-difference) * ExpSum.exp(epsilon, -1), self.q.partition)
 
     def top(self) -> arb:
         """Ball of the largest ``ln(P/Q)``."""
@@ -284,11 +254,8 @@ class _Blocks:
 class _PairedCells:
     """Any two laws: groups of values with both probabilities."""
 
-    def __init__(self, p: Law, q: Law) -> None:
-        if isinstance(p, BlockLaw) and isinstance(q, BlockLaw):
-            self.cells = list(_paired_cells(p, q))
-        else:
-            self.cells = list(_common_cells(p.as_finite(), q.as_finite()))
+    def __init__(self, cells: Iterator[tuple[int, Number, Number]]) -> None:
+        self.cells = list(cells)
 
     def excess(self, epsilon: Fraction) -> arb:
         total, factor = arb(0), exp_ball(epsilon)
@@ -299,7 +266,7 @@ class _PairedCells:
 
     def positive(self, epsilon: Fraction) -> Iterator[Number]:
         for count, a, b in self.cells:
-            excess = a + exp_times(epsilon, b) * -1
+            excess = a + b * ExpSum.exp(epsilon) * -1
             if sign_of_sum(excess) > 0:
                 yield excess * count
 
@@ -315,18 +282,20 @@ class _PairedCells:
 
 
 def _compare(p: Law, q: Law) -> _Blocks | _PairedCells:
-    if not (isinstance(p, Law) and isinstance(q, Law)):
+    _require_laws(p, q)
+    mine, theirs = p.as_blocks(), q.as_blocks()
+    if mine is None or theirs is None:
+        return _PairedCells(_common_cells(p.as_finite(), q.as_finite()))
+    if mine.rate == theirs.rate:
+        return _Blocks(mine, theirs)
+    pairs = _grouped_pairs(_refined(mine, theirs))  # of different rates: grouped by both scores
+    groups = zip(pairs.difference.tolist(), pairs.gap.tolist(), pairs.totals)
+    return _PairedCells((n, mine.weight_number(gap), theirs.weight_number(gap - d)) for d, gap, n in groups)
+
+
+def _require_laws(p: Law, q: Law) -> None:
+    if not (hasattr(p, "as_finite") and hasattr(q, "as_finite")):
         raise TypeError(f"a Law is compared with a Law, not {type(q).__name__}")
-    if isinstance(p, BlockLaw) and isinstance(q, BlockLaw) and p.rate == q.rate:
-        return _Blocks(p, q)
-    return _PairedCells(p, q)
-
-
-def _paired_cells(p: BlockLaw, q: BlockLaw) -> Iterator[tuple[int, Number, Number]]:
-    """Two block laws of different rates, grouped by both scores."""
-    pairs = paired(p, q)
-    for difference, gap, count in zip(pairs.difference.tolist(), pairs.gap.tolist(), pairs.totals):
-        yield count, p.weight_number(gap), q.weight_number(gap - difference)
 
 
 def _common_cells(p: FiniteLaw, q: FiniteLaw) -> Iterator[tuple[int, Number, Number]]:
@@ -338,9 +307,6 @@ def _common_cells(p: FiniteLaw, q: FiniteLaw) -> Iterator[tuple[int, Number, Num
             yield stop - start, first, second
     for atom in {**p.atoms, **q.atoms}:
         yield 1, p.number(atom), q.number(atom)
-
-
-# The hockey stick
 
 
 def hockey_stick(p: Law, q: Law, epsilon: Fraction, width: Rational | None) -> Ball:
@@ -371,12 +337,10 @@ def _enclosed(compute: Callable[[], arb], narrow: Callable[[Ball], bool], *, cei
     )
 
 
-# Decisions
-
-
 def within(p: Law, q: Law, epsilon: Fraction, delta: Fraction) -> bool:
     """Whether ``H_epsilon(P, Q) <= delta``, decided exactly."""
-    known = p.dominated_by(q, epsilon) if delta == 0 and isinstance(p, Law) else None
+    _require_laws(p, q)
+    known = p.dominated_by(q, epsilon) if delta == 0 else None
     if known is not None:
         return known
     compared = _compare(p, q)
@@ -393,9 +357,6 @@ def within(p: Law, q: Law, epsilon: Fraction, delta: Fraction) -> bool:
             if value > bound:
                 return False
     return sign_of_sum(sum_of([Quotient.of(-delta), *compared.positive(epsilon)])) <= 0
-
-
-# Derived quantities
 
 
 def max_divergence(p: Law, q: Law, enough: Fraction | None = None) -> Ball | float:

@@ -49,7 +49,7 @@ from privpac.files import sync_directory
 from privpac.ledger.records import (
     DAMAGE,
     FIRST,
-    LIMIT,
+    RECORD_LIMIT,
     START,
     LedgerState,
     Place,
@@ -59,29 +59,6 @@ from privpac.ledger.records import (
     read_checkpoint,
 )
 from privpac.ledger.records import READING as _reading
-
-__all__ = [
-    "CHECKPOINT_EVERY",
-    "FIRST",
-    "FileLock",
-    "LedgerFile",
-    "MAGIC",
-    "Reading",
-    "START",
-    "Seal",
-    "Turn",
-    "as_line",
-    "chained",
-    "draft_file",
-    "is_draft",
-    "make_file",
-    "read_seal",
-    "reader_in_the_way",
-    "try_lock",
-    "unlock",
-    "write_at",
-]
-
 
 # One writer at a time, and nobody who may only read can keep writers out.
 #
@@ -345,7 +322,7 @@ class Reading:
 
     def lines_for(self, entry: Any) -> list[bytes]:
         """The line that adds this entry, behind a checkpoint if it is time for one."""
-        if self.state.recent < CHECKPOINT_EVERY or self.end >= LIMIT:
+        if self.state.recent < CHECKPOINT_EVERY or self.end >= RECORD_LIMIT:
             return [as_line(self.head, entry)[1]]
         head, checkpoint = as_line(self.head, self._checkpoint_entry())
         return [checkpoint, as_line(head, entry)[1]]

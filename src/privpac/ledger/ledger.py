@@ -32,7 +32,7 @@ from privpac.guarantee import Guarantee
 from privpac.ledger.file import LedgerFile, make_file
 from privpac.ledger.queries import QueryLog
 from privpac.ledger.records import (
-    MAX_BITS,
+    MAX_NUMBER_BITS,
     Balance,
     CompositionRule,
     LedgerState,
@@ -40,12 +40,9 @@ from privpac.ledger.records import (
     Spend,
     bits,
     now,
-    plain_text,
-    seconds,
     settings_of,
 )
-
-__all__ = ["BudgetLedger"]
+from privpac.parameters import plain_text, seconds
 
 _HEAD = re.compile("[0-9a-f]{12,64}")
 
@@ -57,6 +54,35 @@ class BudgetLedger(Shown):
     made with exactly these (``LedgerMismatch``); ``create`` refuses an existing file, ``open`` a missing one.
     ``dataset`` is a declared name, never a hash of the data.  Threads may share one object; after a fork both
     processes may go on with it.
+
+    Parameters
+    ----------
+    path : path
+        The ledger's file; made if there is none.
+    budget : Guarantee
+        What all spends together may cost.
+    rule : CompositionRule or str
+        How spends are added up.
+    dataset : str
+        A declared name, never a hash of the data.
+    timeout : float
+        Seconds to wait for another process.
+
+    Raises
+    ------
+    LedgerMismatch, LedgerCorrupt, LedgerUnavailable
+        The file was made with other values, or is not a sound ledger.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> budget = Guarantee(2, unit="user", neighbours="add-remove")
+    >>> spend = Guarantee("1/2", unit="user", neighbours="add-remove")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with BudgetLedger(f"{folder}/budget.ledger", budget, dataset="visits") as ledger:
+    ...         entry = ledger.spend(spend, label="first rule")
+    ...         str(ledger.remaining())
+    '(1.5, 0)'
     """
 
     _expected = ""
@@ -81,8 +107,7 @@ class BudgetLedger(Shown):
             if self._account.meta.get(name) != value and name != "rho":
                 raise LedgerMismatch(
                     f"the ledger {self._file.name} was made with {name} {self._account.meta.get(name)!r}, not "
-                    f"{value!r}; "
-                    "use it as it is with BudgetLedger.open, or make another ledger for another dataset"
+                    f"{value!r}; use it as it is with BudgetLedger.open, or make another ledger for another dataset"
                 )
 
     @classmethod
@@ -157,6 +182,7 @@ class BudgetLedger(Shown):
         return f"<BudgetLedger {self.dataset!r}: {self.budget.summary}, {self.rule} rule>"
 
     def close(self) -> None:
+        """Let go of the file."""
         self._file.close()
 
     def __enter__(self) -> BudgetLedger:
@@ -204,7 +230,7 @@ class BudgetLedger(Shown):
             spend = self._account.next(last, name, label, guarantee.epsilon, guarantee.delta, rho, now())
             if not self._account.within(spend):
                 raise BudgetExhausted(self._account.left(last), guarantee)
-            if any(bits(getattr(spend, f.name)) > MAX_BITS for f in fields(spend)):
+            if any(bits(getattr(spend, f.name)) > MAX_NUMBER_BITS for f in fields(spend)):
                 raise ParameterError(
                     "the exact sum of all spends would have thousands of digits; spend decimals such as 0.25"
                 )

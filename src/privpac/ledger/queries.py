@@ -27,10 +27,8 @@ from attrs import field, frozen
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, ParameterError
 from privpac.guarantee import positive_int
 from privpac.ledger.file import LedgerFile
-from privpac.ledger.records import MAX_QUERIES, LedgerState, Session, now, plain_text
-from privpac.parameters import bounds, named, whole_or_none
-
-__all__ = ["Answer", "Ask", "QueryLog"]
+from privpac.ledger.records import MAX_COUNTED_QUERIES, LedgerState, Session, now
+from privpac.parameters import bounds, named, plain_text, whole_or_none
 
 _HEX = re.compile("[0-9a-f]{64}")
 
@@ -56,7 +54,9 @@ class Ask:
     digests: tuple[str, ...] = field(converter=_digests)
     draw: Callable[[int, int], str]
     key: str = ""
-    share: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0, maximum=MAX_QUERIES))
+    share: int | None = field(
+        default=None, converter=whole_or_none, metadata=bounds(minimum=0, maximum=MAX_COUNTED_QUERIES)
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.key:
@@ -72,7 +72,7 @@ class QueryLog:
     def open(self, session_id: str, queries: int) -> None:
         """Let the spend with this id answer up to ``queries`` queries; once for each spend."""
         name = plain_text(session_id, "session_id", 100)
-        limit = positive_int(queries, "queries", maximum=MAX_QUERIES)
+        limit = positive_int(queries, "queries", maximum=MAX_COUNTED_QUERIES)
         with self._file.turn() as turn:
             if not turn.state.paid(name):
                 raise LedgerMismatch(

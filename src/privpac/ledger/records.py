@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import os
 import re
 import threading
@@ -29,42 +28,7 @@ from privpac.composition import zcdp_budget
 from privpac.errors import DuplicateSpend, LedgerCorrupt, ParameterError
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, one_of
-
-__all__ = [
-    "Account",
-    "Balance",
-    "CompositionRule",
-    "DAMAGE",
-    "Entry",
-    "FIRST",
-    "Index",
-    "LIMIT",
-    "LedgerState",
-    "MAX_BITS",
-    "MAX_QUERIES",
-    "Place",
-    "READING",
-    "Receipt",
-    "START",
-    "Session",
-    "Source",
-    "Spend",
-    "bits",
-    "chain_hash",
-    "chained",
-    "check_of",
-    "genesis",
-    "key_of",
-    "now",
-    "packed",
-    "plain_text",
-    "read_checkpoint",
-    "settings_of",
-    "unpacked",
-]
-
-
-__all__ += ["read_number", "seconds"]
+from privpac.parameters import plain_text
 
 START = 512  # of the first line: the seal before it fills one sector, which a disk writes wholly or not at all
 FIRST = "0" * 64  # the hash before the first line
@@ -168,7 +132,7 @@ def genesis(meta: Mapping[str, str]) -> str:
 # Texts and numbers
 
 
-def read_number(text: Any) -> Fraction:
+def read_number(text: object) -> Fraction:
     """A stored rational in its one canonical form, or ``ValueError``; exponents are never expanded."""
     if not isinstance(text, str):
         raise ValueError
@@ -189,25 +153,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def plain_text(value: Any, name: str, longest: int) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {type(value).__name__}")
-    if not 1 <= len(value) <= longest or not value.isprintable():
-        raise ParameterError(
-            f"{name} must be 1 to {longest} printable characters on one line, got {value[:20]!r} ({len(value)} "
-            "characters)"
-        )
-    return str.__str__(value)
-
-
-def seconds(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
-    if not math.isfinite(value) or not 0 <= value <= 86_400:
-        raise ParameterError(f"{name} must be between 0 and 86400 seconds, got {value}")
-    return float(value)
-
-
 def _floor(x: Fraction) -> str:
     """At most six significant digits, never more than ``x``."""
     return str(Context(prec=6, rounding=ROUND_FLOOR).divide(Decimal(x.numerator), Decimal(x.denominator)))
@@ -218,11 +163,10 @@ def _floor(x: Fraction) -> str:
 # * rule ``basic``: exact sums of epsilon and of delta; valid for adaptively chosen mechanisms and parameters.
 # * rule ``zcdp``: every spend has delta 0, and their ``rho`` (``epsilon**2 / 2`` where none is known) add up to at most
 #   the ``rho`` whose conversion ``rho + 2 sqrt(rho ln(1/delta))`` at the budget's delta is the budget's epsilon,
-#   rounded
-#   down; a total of ``rho`` fixed at the start is a valid stopping rule for adaptive parameters.
+#   rounded down; a total of ``rho`` fixed at the start is a valid stopping rule for adaptive parameters.
 
 
-MAX_BITS = 6000  # of a numerator or denominator: what a line can hold
+MAX_NUMBER_BITS = 6000  # of a numerator or denominator: what a line can hold
 _TAGS = ("unit", "neighbours", "model")
 
 
@@ -318,7 +262,7 @@ def settings_of(budget: Guarantee, rule: CompositionRule | str, dataset: str) ->
         raise ParameterError(
             "a zcdp budget needs delta > 0 (such as 1e-6) for the conversion; use the basic rule for delta = 0"
         )
-    if max(bits(budget.epsilon), bits(budget.delta)) > MAX_BITS:
+    if max(bits(budget.epsilon), bits(budget.delta)) > MAX_NUMBER_BITS:
         raise ParameterError("the budget has thousands of digits; use decimals such as 0.25")
     rho = str(zcdp_budget(budget.epsilon, budget.delta)) if rule is CompositionRule.ZCDP else ""
     numbers = {"epsilon": str(budget.epsilon), "delta": str(budget.delta), "rho": rho}
@@ -327,7 +271,7 @@ def settings_of(budget: Guarantee, rule: CompositionRule | str, dataset: str) ->
     }
 
 
-def bits(value: Any) -> int:
+def bits(value: object) -> int:
     return max(value.numerator, value.denominator).bit_length() if isinstance(value, Fraction) else 0
 
 
@@ -338,7 +282,7 @@ def bits(value: Any) -> int:
 # to no id of the lines that are indexed.  The search is therefore exact, whoever chose the ids.
 
 
-LIMIT = 1 << 40
+RECORD_LIMIT = 1 << 40
 """Places and numbers are below this; a file of a terabyte gets no more checkpoints and is read line by line."""
 
 _LOW = (1 << 24) - 1
@@ -439,7 +383,7 @@ def _sorted(columns: Columns) -> tuple[Columns, memoryview]:
 # there, what was answered.
 
 
-MAX_QUERIES = 1 << 40
+MAX_COUNTED_QUERIES = 1 << 40
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError)
 """What a line that breaks a rule raises."""
 
@@ -627,7 +571,7 @@ class LedgerState:
         self._note(spend.hash, spend)
 
     def _session(self, session_id: str, queries: int, at: str) -> None:
-        if type(queries) is not int or not 1 <= queries <= MAX_QUERIES or session_id in self.sessions:
+        if type(queries) is not int or not 1 <= queries <= MAX_COUNTED_QUERIES or session_id in self.sessions:
             raise ValueError
         paid = self._spends.get(session_id)
         if paid is None:

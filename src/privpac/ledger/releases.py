@@ -11,20 +11,29 @@ import time
 from dataclasses import replace
 from typing import Any, Protocol
 
-from privpac.errors import IncompatibleGuarantees, InsecureRandomnessError, ParameterError
+from privpac.errors import (
+    EngineError,
+    EntropyError,
+    IncompatibleGuarantees,
+    InsecureRandomnessError,
+    ParameterError,
+)
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.ledger.ledger import BudgetLedger
-from privpac.ledger.records import plain_text, seconds
+from privpac.parameters import plain_text, seconds
 from privpac.result import Released
 from privpac.rng import Rng, _insecure, secret_rng
 
-__all__ = ["Releasable", "check_room", "release"]
-
 _log = logging.getLogger(__name__)
 
-PART = (
+_PART = (
     "a replace promise does not cover one part of a split: somebody with another id may belong to another part, and "
     "then this one loses a person; use neighbours='add-remove', or split(..., ids='public') if ids are known and fixed"
+)
+
+UNTOLD = (
+    "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on "
+    "the data"
 )
 
 
@@ -45,7 +54,7 @@ def release(
     learner: Releasable,
     data: Any,
     *,
-    rng: Any = None,
+    rng: Rng | None = None,
     ledger: BudgetLedger | None = None,
     label: str | None = None,
     spend_id: str | None = None,
@@ -79,10 +88,24 @@ def release(
     -------
     Released
 
+    Raises
+    ------
+    ParameterError, SchemaError, BudgetExhausted, LedgerChanged
+        Before anything is spent; afterwards nothing is raised that depends on the data.
+
     Notes
     -----
     With a ledger, ``learner.guarantee`` is on disk before ``draw`` runs, whatever happens after; there are
     no refunds.
+
+    Examples
+    --------
+    >>> from privpac.data import Integers, UserData
+    >>> from privpac.methods.hybrid import HybridSelection
+    >>> from privpac.rules import Thresholds
+    >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)]] * 50, features={"x": Integers(0, 9)})
+    >>> release(HybridSelection(Thresholds(), epsilon=1), people).outcome
+    'released'
     """
     start = time.monotonic()
     rng = secret_rng(rng)
@@ -99,17 +122,31 @@ def release(
     if expected_head is not None and ledger is None:
         raise ParameterError("expected_head is the head of a ledger, but no ledger was given; pass ledger=")
     if learner.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
-        raise IncompatibleGuarantees(PART)
+        raise IncompatibleGuarantees(_PART)
     if ledger is not None:
         ledger.check_room(price, spend_id)
     bound = learner.bind(data)
     try:
         if ledger is not None:
             ledger.spend(price, label, spend_id, expected_head=expected_head).use()
-        released = learner.draw(bound, rng)
+        released = _draw(learner, bound, rng)
         return released if rng.secure else replace(released, guarantee=None, insecure=True)
     finally:
         _wait(deadline)
+
+
+def _draw(learner: Releasable, bound: Any, rng: Rng) -> Released:
+    """The draw, which fails in fixed words: the data have been touched, and the budget is spent."""
+    # Whatever its class, an error may come of the data and quote them: those of values out of place do, an engine's own
+    # do, and a class of one's own may fail in any way.  Randomness that cannot be had is no secret, and an EngineError
+    # has fixed words already.
+    try:
+        return learner.draw(bound, rng)
+    except (EngineError, EntropyError, InsecureRandomnessError):
+        raise
+    except Exception:
+        failed = EngineError(UNTOLD)
+    raise failed from None  # outside, so that no traceback carries what went wrong
 
 
 def check_room(learner: Releasable, ledger: BudgetLedger | None) -> None:
@@ -132,8 +169,7 @@ def _price(learner: Releasable, ledger: BudgetLedger | None) -> Guarantee:
     if (mine, theirs) == (Neighbours.REPLACE, Neighbours.ADD_REMOVE):
         raise IncompatibleGuarantees(
             "an add-remove ledger cannot pay for a replace learner: replace treats the number of users as public; "
-            "build the learner "
-            "with neighbours='add-remove', or keep the dataset under a replace ledger"
+            "build the learner with neighbours='add-remove', or keep the dataset under a replace ledger"
         )
     price = guarantee.to_replace() if (mine, theirs) == (Neighbours.ADD_REMOVE, Neighbours.REPLACE) else guarantee
     ledger.budget.require_same_tags(price)

@@ -3,7 +3,7 @@
 One unit adds 0 or 1 to the counts of at most ``growth = k`` candidates.  Only candidates with votes are touched, so the
 size of the universe does not matter.
 
-**One-stage law** (default).  ``delta0 = delta/(k (1 - delta))``, weight ``w(q) = delta0 (r**q - 1)/(r - 1)`` for a
+``delta0 = delta/(k (1 - delta))``, weight ``w(q) = delta0 (r**q - 1)/(r - 1)`` for a
 candidate with ``q`` votes, weight 1 for ``BOTTOM``; ``k delta0 <= r - 1`` is required.
 
 **Guarantee.** ``(epsilon, delta)``, with ``r = base(epsilon)`` under add-remove and ``base(epsilon/2)`` under replace.
@@ -14,48 +14,28 @@ Z``, and ``Z <= r Z'`` by symmetry. A raised candidate has ``P' = w(q+1)/Z' <= r
 gives ``Z' >= Z``, so ``P' <= r P + delta0/Z'``; removing one gives ``P' <= (Z/Z') P <= r P``, and a candidate that
 drops to 0 had at most ``delta0/Z``.
 
-**Two-stage law**: see :mod:`privpac.mechanisms.two_stage`.
+It needs about half as many votes as a test followed by a selection
+(:mod:`privpac.papers.two_stage_choosing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
 
 from attrs import field, frozen
 from flint import arb
 
 from privpac.bisection import least_from
-from privpac.errors import InfeasibleError, ParameterError, Undecided
-from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, dyadic_base, precision, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.errors import InfeasibleError, Undecided
+from privpac.exact import MAX_PRECISION, ExpSum, Rational, as_arb, dyadic_base, precision, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law.blocks import BOTTOM, FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
 from privpac.law.sampling import invert
-from privpac.mechanisms.exponential import enclose
-from privpac.mechanisms.two_stage import TwoStage
-from privpac.mechanisms.votes import by_count, candidate_law
+from privpac.mechanisms.votes import by_count, law_of_counts
 from privpac.parameters import named, privacy, probability, protected_unit, relation, whole
 from privpac.rng import Rng, secret_rng
-
-__all__ = ["ChoosingKind", "ChoosingMechanism", "choosing_law", "choosing_sample"]
-
-
-class ChoosingKind(StrEnum):
-    """Which law chooses."""
-
-    ONE_STAGE = "one-stage"
-    TWO_STAGE = "two-stage"
-
-
-def _kind(value: ChoosingKind | str) -> ChoosingKind:
-    return one_of(ChoosingKind, value, "law")
-
-
-# The one-stage law
 
 
 def _read(base: Rational, delta: Rational, growth: int) -> tuple[Fraction, Fraction]:
@@ -70,8 +50,8 @@ def _read(base: Rational, delta: Rational, growth: int) -> tuple[Fraction, Fract
     return r, delta0
 
 
-def choosing_law(votes: Any, base: Rational, delta: Rational, growth: int = 1) -> FiniteLaw:
-    """The one-stage law with rational base, all probabilities rational; ``votes`` maps candidates to counts.
+def choosing_law(votes: object, base: Rational, delta: Rational, growth: int = 1) -> FiniteLaw:
+    """The law with rational base, all probabilities rational; ``votes`` maps candidates to counts.
 
     >>> law = choosing_law({"a": 2, "b": 0}, 2, "1/2")
     >>> law.prob_exact("a"), law.prob_exact(BOTTOM)
@@ -79,17 +59,15 @@ def choosing_law(votes: Any, base: Rational, delta: Rational, growth: int = 1) -
     """
     r, delta0 = _read(base, delta, growth)
     groups = by_count(votes)
-    weights = {q: _weight(q, r, delta0) for q in groups}
+    weights = {q: delta0 * (r**q - 1) / (r - 1) for q in groups}
     z = Denominator(ExpSum.of(1 + sum((weights[q] * len(held) for q, held in groups.items()), Fraction(0))))
     numbers: dict[int, Number] = {q: Quotient.of(w, z) for q, w in weights.items()}
-    return candidate_law(groups, numbers, Quotient.of(1, z))
+    return law_of_counts(groups, numbers, Quotient.of(1, z))
 
 
-def _weight(q: int, r: Fraction, delta0: Fraction) -> Fraction:
-    return delta0 * (r**q - 1) / (r - 1)
-
-
-def choosing_sample(votes: Any, base: Rational, delta: Rational, growth: int = 1, rng: Rng | None = None) -> Any:
+def choosing_sample(
+    votes: object, base: Rational, delta: Rational, growth: int = 1, rng: Rng | None = None
+) -> Hashable:
     """One exact draw from :func:`choosing_law` by lazy-precision inversion, without writing out the large rationals."""
     r, delta0 = _read(base, delta, growth)
     groups = by_count(votes)
@@ -130,102 +108,48 @@ class ChoosingMechanism:
     >>> choose = ChoosingMechanism(1, "1e-6", 1, "add-remove", unit="user")
     >>> choose.votes_needed("0.01")
     19
-    >>> ChoosingMechanism(1, "1e-6", 1, "add-remove", law="two-stage", unit="user").T
-    28
-
-    ``epsilon1``, ``eta2`` and ``T`` (test, selection, threshold) belong to the two-stage law; left out they are
-    ``epsilon/2``, ``epsilon/2`` (a quarter each under replace) and the least threshold whose ``delta_star`` is small
-    enough.
     """
 
     epsilon: Fraction = field(converter=privacy)
     delta: Fraction = field(converter=probability)
     growth: int = field(converter=whole)
     neighbours: Neighbours = field(converter=relation)
-    kind: ChoosingKind = field(default=ChoosingKind.ONE_STAGE, alias="law", converter=_kind)
     unit: Unit = field(kw_only=True, converter=protected_unit)
-    _epsilon1: Rational | None = field(kw_only=True, default=None)
-    _eta2: Rational | None = field(kw_only=True, default=None)
-    _T: int | None = field(kw_only=True, default=None)
 
     def __attrs_post_init__(self) -> None:
-        if self.test is None:
-            if not (self._epsilon1 is None and self._eta2 is None and self._T is None):
-                raise ParameterError("epsilon1, eta2 and T belong to law='two-stage'")
-            _read(self.base, self.delta, self.growth)
-
-    @cached_property
-    def test(self) -> TwoStage | None:
-        if self.kind is ChoosingKind.ONE_STAGE:
-            return None
-        given = self._epsilon1, self._eta2, self._T
-        return TwoStage.within(self.step, self.delta, self.growth, self._replace, *given)
+        _read(self.base, self.delta, self.growth)
 
     # Public numbers
 
     @property
-    def _replace(self) -> bool:
-        return self.neighbours is Neighbours.REPLACE
-
-    @property
     def step(self) -> Fraction:
         """What one added or removed unit may lose: all of epsilon, or half of it under replace."""
-        return self.epsilon / 2 if self._replace else self.epsilon
+        return self.epsilon / 2 if self.neighbours is Neighbours.REPLACE else self.epsilon
 
     @property
     def base(self) -> Fraction:
-        """``r`` of the one-stage law: ``e**step``, rounded down to a dyadic rational."""
+        """``r``: ``e**step``, rounded down to a dyadic rational."""
         return dyadic_base(self.step)
 
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
 
-    @property
-    def _test(self) -> TwoStage:
-        if self.test is None:
-            raise ParameterError("only law='two-stage' has a threshold")
-        return self.test
-
-    @property
-    def epsilon1(self) -> Fraction:
-        return self._test.epsilon1
-
-    @property
-    def eta2(self) -> Fraction:
-        return self._test.eta2
-
-    @property
-    def T(self) -> int:
-        return self._test.T
-
-    def delta_star(self, T: int | None = None) -> Ball:
-        """The two-stage law's exact delta under add-remove at a threshold."""
-        return enclose(self._test.worst(T)[1])
-
-    def worst_count(self, T: int | None = None) -> int:
-        """The top count at which ``delta_star`` is attained."""
-        return self._test.worst(T)[0]
-
     # Law and draws
 
-    def law(self, votes: Any) -> FiniteLaw:
+    def law(self, votes: object) -> FiniteLaw:
         """The law over candidates and ``BOTTOM``; ``votes`` is a mapping to counts, or an array of counts by index."""
-        return choosing_law(votes, self.base, self.delta, self.growth) if self.test is None else self.test.law(votes)
+        return choosing_law(votes, self.base, self.delta, self.growth)
 
-    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+    def sample(self, votes: object, rng: Rng | None = None) -> Hashable:
         """One exact draw from :meth:`law`."""
-        if self.test is None:
-            return choosing_sample(votes, self.base, self.delta, self.growth, rng)
-        return self.test.sample(votes, rng)
+        return choosing_sample(votes, self.base, self.delta, self.growth, rng)
 
     # Accuracy
 
     def votes_needed(self, beta: Rational) -> int:
         """The least count at which the only candidate with votes is named, except with probability ``beta``."""
         failure = probability(beta, "beta")
-        if self.test is not None:
-            return self.test.votes_needed(failure)
         r, delta0 = _read(self.base, self.delta, self.growth)
         # 1/(1 + w(q)) <= beta, solved for r**q.
         goal = 1 + (1 / failure - 1) * (r - 1) / delta0

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 from flint import arb
+from numpy.typing import ArrayLike
 
 from privpac.errors import ParameterError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, Rational, as_arb, ball_of, precision, rational
@@ -25,18 +26,6 @@ from privpac.law.blocks import PROB_BITS, BlockLaw, Law
 from privpac.law.numbers import Number
 from privpac.parameters import named, privacy_or_zero, protected_unit, relation, whole
 from privpac.rng import Rng
-
-__all__ = [
-    "ExponentialMechanism",
-    "Protected",
-    "ScoreMechanism",
-    "candidate_blocks",
-    "ceil_log",
-    "enclose",
-    "interval_blocks",
-    "range_sensitivity",
-]
-
 
 # What mechanisms declare: whose data, which neighbours, and the range sensitivity of their scores.
 #
@@ -124,7 +113,7 @@ def enclose(number: Number) -> Ball:
 
 
 def candidate_blocks(
-    scores: Any, eta: Fraction, counts: Any = None, labels: Sequence[Hashable] | None = None
+    scores: ArrayLike, eta: Fraction, counts: ArrayLike | None = None, labels: Sequence[Hashable] | None = None
 ) -> BlockLaw:
     """Candidates ``0..k-1`` with their scores; with ``counts`` or ``labels``, labelled blocks of equal candidates."""
     if counts is None and labels is not None:
@@ -134,7 +123,9 @@ def candidate_blocks(
     return law
 
 
-def interval_blocks(lo: Any, hi: Any, score: Any, eta: Fraction, domain: tuple[int, int] | None = None) -> BlockLaw:
+def interval_blocks(
+    lo: ArrayLike, hi: ArrayLike, score: ArrayLike, eta: Fraction, domain: tuple[int, int] | None = None
+) -> BlockLaw:
     """Integers in closed intervals of equal score."""
     law = Law.from_blocks(lo, hi, score, eta, domain=domain)
     assert isinstance(law, BlockLaw)
@@ -164,7 +155,9 @@ class ExponentialMechanism(ScoreMechanism):
 
     # Laws
 
-    def law(self, scores: Any, *, counts: Any = None, labels: Sequence[Hashable] | None = None) -> BlockLaw:
+    def law(
+        self, scores: ArrayLike, *, counts: ArrayLike | None = None, labels: Sequence[Hashable] | None = None
+    ) -> BlockLaw:
         """The law over indices ``0..k-1``.
 
         ``counts`` is a public base measure of positive integers: candidate ``i`` stands for ``counts[i]`` equal ones
@@ -172,20 +165,33 @@ class ExponentialMechanism(ScoreMechanism):
         """
         return candidate_blocks(scores, self.eta, counts, labels)
 
-    def law_blocks(self, lo: Any, hi: Any, score: Any, *, domain: tuple[int, int] | None = None) -> BlockLaw:
+    def law_blocks(
+        self, lo: ArrayLike, hi: ArrayLike, score: ArrayLike, *, domain: tuple[int, int] | None = None
+    ) -> BlockLaw:
         """The law over integers given as closed intervals ``[lo_i, hi_i]`` of equal score."""
         return interval_blocks(lo, hi, score, self.eta, domain)
 
     # Draws
 
     def sample(
-        self, scores: Any, rng: Rng | None = None, *, counts: Any = None, labels: Sequence[Hashable] | None = None
+        self,
+        scores: ArrayLike,
+        rng: Rng | None = None,
+        *,
+        counts: ArrayLike | None = None,
+        labels: Sequence[Hashable] | None = None,
     ) -> Any:
         """One exact draw from :meth:`law`."""
         return self.law(scores, counts=counts, labels=labels).sample(rng)
 
     def sample_blocks(
-        self, lo: Any, hi: Any, score: Any, rng: Rng | None = None, *, domain: tuple[int, int] | None = None
+        self,
+        lo: ArrayLike,
+        hi: ArrayLike,
+        score: ArrayLike,
+        rng: Rng | None = None,
+        *,
+        domain: tuple[int, int] | None = None,
     ) -> int:
         """One exact draw from :meth:`law_blocks`."""
         return int(self.law_blocks(lo, hi, score, domain=domain).sample(rng))

@@ -21,34 +21,24 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
+from typing import ClassVar, Self
 
 import flint
 from attrs import field, frozen
 from flint import arb
 
 from privpac.bisection import last_between, least_from
-from privpac.composition import zcdp_epsilon
-from privpac.errors import InfeasibleError, TooLargeError
+from privpac.composition import zcdp_epsilon, zcdp_within
+from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Ball, Rational, as_arb, ball_of, exp_ball, precision, rational
 from privpac.guarantee import Guarantee
 from privpac.law.blocks import MAX_VALUES, PROB_BITS, FiniteLaw
 from privpac.law.numbers import Enclosed, Number, Quotient
 from privpac.mechanisms.exponential import Protected
 from privpac.mechanisms.laplace import bernoulli_exp, discrete_laplace, read_bounds, read_value
+from privpac.mechanisms.noise import Change, Noise
 from privpac.parameters import bounds, fraction, named, probability
 from privpac.rng import Rng, secret_rng
-
-__all__ = [
-    "DiscreteGaussian",
-    "MOST_COORDINATES",
-    "SMOOTHING",
-    "discrete_gaussian",
-    "gaussian_delta",
-    "gaussian_noise",
-    "gaussian_within",
-    "normal_reach",
-]
-
 
 _LISTED = 1 << 16
 """The largest ``sigma2`` whose probabilities are listed: their sums have some twenty standard deviations of terms."""
@@ -135,7 +125,7 @@ def normal_reach(sigma2: Fraction, beta: Fraction) -> int:
 
 
 @frozen(slots=False, field_transformer=named)
-class DiscreteGaussian(Protected):
+class DiscreteGaussian(Noise, Protected):
     """Integer query, a number or a vector, plus discrete Gaussian noise in every coordinate.
 
     Parameters
@@ -157,6 +147,18 @@ class DiscreteGaussian(Protected):
     rho: Fraction = field(converter=fraction, metadata=bounds(above=0))
     sensitivity2: Fraction = field(converter=fraction, metadata=bounds(above=0))
     delta: Fraction = field(kw_only=True, converter=probability)
+
+    title: ClassVar[str] = "discrete Gaussian"
+    divides: ClassVar[str] = "rho"
+
+    @classmethod
+    def within(cls, budget: Guarantee, change: Change, parts: int) -> Self:
+        """Vectors share equally the largest ``rho`` of 16 significant bits whose optimal conversion keeps the
+        budget."""
+        if not budget.delta:
+            raise ParameterError("discrete Gaussian noise needs delta above 0, such as 1e-6")
+        rho = zcdp_within(budget.epsilon, budget.delta) / parts
+        return cls(rho, change.squares, delta=budget.delta, unit=budget.unit, neighbours=budget.neighbours)
 
     @property
     def sigma2(self) -> Fraction:
@@ -203,6 +205,10 @@ class DiscreteGaussian(Protected):
 
     # Accuracy
 
+    @property
+    def variance(self) -> float:
+        return float(self.sigma2)
+
     def tail(self, t: int) -> Ball:
         """An enclosure of ``Pr[|noise| >= t]``, for a ``sigma2`` small enough to be listed."""
         reach = read_value(t)
@@ -225,24 +231,19 @@ def _term(sums: _Sums, k: int) -> Enclosed:
 # What discrete Gaussian noise promises, composed: as much as continuous noise of nearly the same variance.
 #
 # **Theorem.**  Releases ``t = 1, 2, ...`` add to integer vectors discrete Gaussian noise of variance parameter ``sigma2
-# =
-# moved2 / (2 rho_t) + 4``, where ``moved2`` bounds the squared distance between neighbours; vectors, ``moved2`` and
-# hence
-# ``sigma2`` may depend on earlier releases, the ``rho_t`` not.  With ``rho`` the sum of the ``rho_t`` and ``mu = sqrt(2
-# rho)``, all of at most ``2**40`` coordinates together are ``(epsilon + 2 K, e**K delta)``-DP with ``K = 2**-60``,
-# where
-# ``delta = Phi(mu/2 - epsilon/mu) - e**epsilon Phi(-mu/2 - epsilon/mu)`` for any ``epsilon >= 0``.
+# = moved2 / (2 rho_t) + 4``, where ``moved2`` bounds the squared distance between neighbours; vectors, ``moved2`` and
+# hence ``sigma2`` may depend on earlier releases, the ``rho_t`` not.  With ``rho`` the sum of the ``rho_t`` and ``mu =
+# sqrt(2 rho)``, all of at most ``2**40`` coordinates together are ``(epsilon + 2 K, e**K delta)``-DP with ``K =
+# 2**-60``, where ``delta = Phi(mu/2 - epsilon/mu) - e**epsilon Phi(-mu/2 - epsilon/mu)`` for any ``epsilon >= 0``.
 #
 # *Proof.*  (1) *One coordinate.*  Let ``X`` be normal with an integer mean ``m`` and variance ``s2``, and round it at
 # random: ``y`` in Z with probability ``e**(-(y - X)**2 / (2 t2)) / D(X)``, ``D(x)`` the sum of these weights, ``t2 =
-# 4``.
-# By Poisson summation ``D(x) = sqrt(2 pi t2) (1 + 2 sum over k >= 1 of e**(-2 pi**2 t2 k**2) cos(2 pi k x))``: within
-# ``1
-# -+ eta`` of ``sqrt(2 pi t2)``, ``eta = 2 q / (1 - q)``, ``q = e**(-8 pi**2)``.  Normal densities convolve, so the
-# rounded value is ``y`` with probability ``w(y) = e**(-(y - m)**2 / (2 sigma2)) / sqrt(2 pi sigma2)``, ``sigma2 = s2 +
-# t2``, up to factors ``1/(1 -+ eta)``.  The discrete Gaussian around ``m`` has ``w(y)`` up to its normaliser, the same
-# sum for the larger ``sigma2`` at an integer: between 1 and ``1 + eta``.  So the two laws on Z differ by a factor of at
-# most ``e**k``, ``k = ln((1 + eta)/(1 - eta)) < 2**-111``, whatever the mean.
+# 4``. By Poisson summation ``D(x) = sqrt(2 pi t2) (1 + 2 sum over k >= 1 of e**(-2 pi**2 t2 k**2) cos(2 pi k x))``:
+# within ``1 -+ eta`` of ``sqrt(2 pi t2)``, ``eta = 2 q / (1 - q)``, ``q = e**(-8 pi**2)``.  Normal densities convolve,
+# so the rounded value is ``y`` with probability ``w(y) = e**(-(y - m)**2 / (2 sigma2)) / sqrt(2 pi sigma2)``, ``sigma2
+# = s2 + t2``, up to factors ``1/(1 -+ eta)``.  The discrete Gaussian around ``m`` has ``w(y)`` up to its normaliser,
+# the same sum for the larger ``sigma2`` at an integer: between 1 and ``1 + eta``.  So the two laws on Z differ by a
+# factor of at most ``e**k``, ``k = ln((1 + eta)/(1 - eta)) < 2**-111``, whatever the mean.
 #
 # (2) *All of them.*  Replace every draw by such a rounding of a normal one: whole transcripts change their probability
 # by a factor of at most ``e**K``.  The replaced procedure post-processes normal noise of variance ``moved2 / (2

@@ -15,9 +15,8 @@ practice.
 **Guarantee.** ``(epsilon, delta)`` per user, one value each, under add-remove **and** replace: adding, removing or
 replacing a user replaces at most one element of the window of ranks ``hi..hi+size-1``
 (:func:`~privpac.mechanisms.rank.rank_window`, padded with 0), and the engine is private for one replaced element of
-*every* window (:mod:`~privpac.mechanisms.interior_point`, :mod:`~privpac.mechanisms.interior_point`).  The exact
-``e**epsilon`` and ``delta`` are recomputed from the final integers and rounded bases, and refused if they exceed what
-was asked.
+*every* window (:class:`WalkReduction`, :class:`PrefixInteriorPoint`).  The exact ``e**epsilon`` and ``delta`` are
+recomputed from the final integers and rounded bases, and refused if they exceed what was asked.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from flint import arb
 
 from privpac.bisection import least_from
@@ -42,7 +41,6 @@ from privpac.exact import MAX_PRECISION, ExpSum, Rational, as_arb, precision, ra
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law.blocks import BOTTOM, BlockLaw, Bottom, Law
 from privpac.law.sampling import invert
-from privpac.mechanisms import interior_point as hidden_walk
 from privpac.mechanisms.choosing import choosing_law, choosing_sample
 from privpac.mechanisms.rank import clipped, positive_base, rank_law, rank_window
 from privpac.parameters import (
@@ -62,77 +60,32 @@ from privpac.result import NoRelease, Released
 from privpac.rng import Rng, secret_rng
 from privpac.special import log1p_exp, log_expm1, log_of
 
-__all__ = [
-    "ENGINES",
-    "InteriorBudget",
-    "InteriorPlan",
-    "InteriorPoint",
-    "Level",
-    "MAX_LAW_WORK",
-    "MAX_MATCHINGS",
-    "MAX_PATHS",
-    "Outcome",
-    "PairLevel",
-    "PrefixInteriorPoint",
-    "SLACK",
-    "Shares",
-    "WalkReduction",
-    "active_steps",
-    "at_depths",
-    "base_of",
-    "branch",
-    "candidates",
-    "choosing_depth",
-    "coin",
-    "delta1",
-    "exact_rate",
-    "interior_masses",
-    "interior_score",
-    "kept_law",
-    "log_domain",
-    "matchings",
-    "mixed",
-    "plan_interior_point",
-    "plan_pairs",
-    "plan_walk",
-    "point_law",
-    "point_masses",
-    "point_sample",
-    "prefix_votes",
-    "relaxed",
-    "rough_size",
-    "search",
-    "step",
-    "step_ball",
-    "voters",
-    "walk",
-    "walk_paths",
-]
-
-
 # The hidden walk: a noisy descent of the prefix tree that trades a domain of ``2**b`` values for the ``b + 1`` depths
 # of the tree.
 #
 # From the root, while more than ``T`` values share the prefix, go to the child that is heavier by ``d`` with
-# probability ``step(d)``: 1 for ``d >= kappa``, 0 for ``d <= -kappa``, ``(r**(kappa+d) - 1)/(2 (r**kappa - 1))`` for
-# ``-kappa <= d <= 0`` and ``1 - step(-d)`` above.  Every value remembers the depth at which it was left behind.  The
+# probability
+#
+#     step(d) = 0                                        for d <= -kappa
+#               (r**(kappa+d) - 1) / (2 (r**kappa - 1))  for -kappa <= d <= 0
+#               1 - step(-d)                             for 0 <= d <= kappa
+#               1                                        for d >= kappa
+#
+# Every value remembers the depth at which it was left behind.  The
 # walk and its stop are never released; the ``T`` deepest entries are dropped, which hides where it stopped.
 #
 # **Lemma 1.** ``step(d+1) <= r step(d) + delta1`` and the mirror image, ``delta1 = (r - 1)/(2 (r**kappa - 1))``: one
-# unit
-# of ``d`` is an ``(ln r, delta1)`` change.  *Proof.* Equality below 0 by definition; for ``d >= 0`` the difference is
-# ``(r - 1)(step(d) - step(-d-1)) >= 0``.
+# unit of ``d`` is an ``(ln r, delta1)`` change.  *Proof.* Equality below 0 by definition; for ``d >= 0`` the difference
+# is ``(r - 1)(step(d) - step(-d-1)) >= 0``.
 #
 # **Lemma 2.** Cut the walk as soon as the values common to two neighbours weigh at most ``T``: the laws of this common
 # prefix are ``(ln r**(J+1), (J + r) delta1)``-indistinguishable, ``J`` = :func:`active_steps`.  *Proof.* A node decided
 # by more than ``kappa`` common values is decided alike; any other halves (weight - kappa), so there are at most ``J``
-# of
-# them on any path; where the two values part, ``d`` differs by 2, at the others by at most 1.
+# of them on any path; where the two values part, ``d`` differs by 2, at the others by at most 1.
 #
 # **Lemma 3.** Given the common prefix, the windows (``n - T`` shallowest entries without the ``B - 1`` smallest) differ
 # in at most one replaced element: whatever the walks do further down happens among entries that are at least as deep,
-# and
-# of those all but one are dropped.
+# and of those all but one are dropped.
 
 
 MAX_PATHS = 1 << 14
@@ -182,7 +135,7 @@ def active_steps(n: int, T: int, kappa: int) -> int:
     return ((n - 1 - kappa) // (T + 1 - kappa)).bit_length()
 
 
-def check_delta_L(level: Any, _: Any, delta_L: Fraction) -> None:
+def check_delta_L(level: Level | PairLevel, _: object, delta_L: Fraction) -> None:
     """The choosing stage exists for this delta and base."""
     if delta_L / (1 - delta_L) > level.rL - 1:
         raise InfeasibleError(f"delta too large for epsilon: delta_L must be at most {1 - 1 / level.rL} for this rL")
@@ -337,7 +290,7 @@ def kept_law(values: Sequence[int], bits: int, level: Level) -> dict[tuple[int, 
 # only.
 
 
-Outcome = int | Bottom
+_Outcome = int | Bottom
 """A point, or ``BOTTOM`` where the choosing mechanism abstained."""
 
 
@@ -369,19 +322,19 @@ def point_law(values: Sequence[int], points: list[int], rc: Fraction) -> BlockLa
 
 def point_sample(
     values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction], rng: Rng
-) -> Outcome:
+) -> _Outcome:
     """One exact draw; ``stage`` is ``(rL, delta_L, rc)``."""
     rL, delta_L, rc = stage
-    prefix: Outcome = choosing_sample(prefix_votes(values, bits, z), rL, delta_L, rng=rng)
-    if isinstance(prefix, Bottom):
-        return prefix
+    prefix = choosing_sample(prefix_votes(values, bits, z), rL, delta_L, rng=rng)
+    if not isinstance(prefix, int):
+        return BOTTOM
     return int(point_law(values, candidates(prefix, z, bits, top), rc).sample(rng))
 
 
 # Exact laws, for the curator and for audits
 
 
-def interior_masses(values: Sequence[int], points: Iterable[int], base: Fraction) -> dict[Outcome, Fraction]:
+def interior_masses(values: Sequence[int], points: Iterable[int], base: Fraction) -> dict[_Outcome, Fraction]:
     """``base**u`` over the points, normalised in integers."""
     scores = {c: interior_score(values, c) for c in points}
     low, high = min(scores.values()), max(scores.values())
@@ -392,28 +345,28 @@ def interior_masses(values: Sequence[int], points: Iterable[int], base: Fraction
 
 def point_masses(
     values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]
-) -> dict[Outcome, Fraction]:
+) -> dict[_Outcome, Fraction]:
     """The law that :func:`point_sample` draws from."""
     rL, delta_L, rc = stage
     chosen = choosing_law(prefix_votes(values, bits, z), rL, delta_L)
-    parts: list[tuple[Fraction, dict[Outcome, Fraction]]] = [(chosen.prob_exact(BOTTOM), {BOTTOM: Fraction(1)})]
+    parts: list[tuple[Fraction, dict[_Outcome, Fraction]]] = [(chosen.prob_exact(BOTTOM), {BOTTOM: Fraction(1)})]
     for block, number in chosen.blocks:
         share = number.exact
         assert share is not None  # rational bases
         parts.append((share, interior_masses(values, candidates(block.start, z, bits, top), rc)))
-    return mixed(parts)
+    return mixture_of(parts)
 
 
-def mixed(parts: Iterable[tuple[Fraction, dict[Outcome, Fraction]]]) -> dict[Outcome, Fraction]:
+def mixture_of(parts: Iterable[tuple[Fraction, dict[_Outcome, Fraction]]]) -> dict[_Outcome, Fraction]:
     """``sum of share * law``."""
-    out: dict[Outcome, Fraction] = {}
+    out: dict[_Outcome, Fraction] = {}
     for share, law in parts:
         for value, p in law.items():
             out[value] = out.get(value, Fraction(0)) + share * p
     return out
 
 
-def at_depths(masses: dict[Outcome, Fraction]) -> dict[int, Fraction]:
+def at_depths(masses: dict[_Outcome, Fraction]) -> dict[int, Fraction]:
     """Below the top of a recursion an abstention stands for depth 0."""
     out: dict[int, Fraction] = {}
     for z, share in masses.items():
@@ -424,24 +377,26 @@ def at_depths(masses: dict[Outcome, Fraction]) -> dict[int, Fraction]:
 
 # Interior points by hidden walks: ``k`` reductions of the domain, then the exponential mechanism.
 #
-# Each reduction replaces the ``n`` values by the depths of a hidden walk (:mod:`privpac.mechanisms.interior_point`),
-# finds a depth between two of those recursively, and names a point from the depth
-# (:mod:`privpac.mechanisms.interior_point`). Without reductions left, ``Pr[c]`` over ``0..top`` is proportional to
+# Each reduction replaces the ``n`` values by the depths of a hidden walk, finds a depth between two of those
+# recursively, and names a point from the depth. Without reductions left, ``Pr[c]`` over ``0..top`` is proportional to
 # ``rz**u(c)``, ``u(c) = min(#{x <= c}, #{x >= c})``.
 #
-# **Guarantee.** For every multiset of ``size`` values and one of them replaced: ``e**epsilon = rz**2 * product over
-# levels of r**(J+1) rL**2 rc**2`` and ``delta = sum over levels of (J + r) delta1(r, kappa) + delta_L`` (the terms of
-# ``J`` vanish where ``J = 0``).  *Proof.* Induction on the levels.  None: ``|u - u'| <= 1``.  One more: compare the
-# joint
-# laws of (common prefix of the walk, depth, prefix, point): Lemma 2, then Lemma 3 with the induction hypothesis (mixing
-# over the walk's further coins), then the two stages; adaptive basic composition.
+# **Guarantee.** For every multiset of ``size`` values and one of them replaced
+#
+#     e**epsilon = rz**2 * product over levels of r**(J+1) rL**2 rc**2
+#     delta      = sum over levels of (J + r) delta1(r, kappa) + delta_L
+#
+# (the terms of ``J`` vanish where ``J = 0``).  *Proof.* Induction on the levels.  None: ``|u - u'| <= 1``.  One more:
+# compare the joint laws of (common prefix of the walk, depth, prefix, point): Lemma 2, then Lemma 3 with the induction
+# hypothesis (mixing over the walk's further coins), then the two stages; adaptive basic composition.
 
 
+_L = TypeVar("_L", covariant=True)
 MAX_LAW_WORK = 1 << 20
 """Largest ``size * depths`` for which an exact law is written out; judged from public numbers."""
 
 
-def _levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+def _levels(levels: Iterable[Level]) -> tuple[Level, ...]:
     return tuple(levels)
 
 
@@ -501,13 +456,13 @@ class WalkReduction:
 
     # Draws
 
-    def sample(self, values: Sequence[int], rng: Rng | None = None) -> Outcome:
+    def sample(self, values: Sequence[int], rng: Rng | None = None) -> _Outcome:
         """A point from ``size`` sorted values in ``0..top``, or ``BOTTOM``."""
         source = secret_rng(rng)
         if not self.levels:
             return int(self._exponential(values).sample(source))
         level = self.levels[0]
-        kept = hidden_walk.walk(values, self.bits, level.T, hidden_walk.coin(level, source))[: self.size - level.T]
+        kept = walk(values, self.bits, level.T, coin(level, source))[: self.size - level.T]
         z = self.inner.sample(kept[level.B - 1 :], source)
         return point_sample(values, self.bits, self.top, 0 if isinstance(z, Bottom) else z, level.stage, source)
 
@@ -527,10 +482,9 @@ class WalkReduction:
                 f"most {MAX_LAW_WORK}; "
                 "use sample, or levels=0"
             )
-        weights: list[tuple[Any, Fraction]] = list(self.masses(values).items())
-        return Law.from_weights(weights)
+        return Law.from_weights(list(self.masses(values).items()))
 
-    def masses(self, values: Sequence[int]) -> dict[Outcome, Fraction]:
+    def masses(self, values: Sequence[int]) -> dict[_Outcome, Fraction]:
         """Probability of every outcome, as rationals; without levels every point of ``0..top`` is listed."""
         if not self.levels:
             if self.top >= MAX_LAW_WORK:
@@ -539,22 +493,23 @@ class WalkReduction:
                 )
             return interior_masses(values, range(self.top + 1), self.rz)
         level = self.levels[0]
-        windows = hidden_walk.kept_law(values, self.bits, level)
-        depths = mixed((share, self.inner.masses(kept[level.B - 1 :])) for kept, share in windows.items())
-        return mixed(
+        windows = kept_law(values, self.bits, level)
+        depths = mixture_of((share, self.inner.masses(kept[level.B - 1 :])) for kept, share in windows.items())
+        return mixture_of(
             (share, point_masses(values, self.bits, self.top, z, level.stage)) for z, share in at_depths(depths).items()
         )
 
 
-# Public parameters of hidden-walk interior points: how many values are needed, and which integers and bases to run
-# with.
+# Public parameters of hidden-walk interior points: how many values are needed, and which integers and bases to use.
 #
 # Conditions for a level with window size ``m`` (``n = m + T + B - 1``), innermost domain ``0..D`` and innermost size
 # ``m_z``:
 #
-# * (a) ``D rz**-ceil(m_z/2) <= beta_z``,  (b) ``2 rc**-c <= beta_c``,  (c) ``B = 2c - 1``,
-# * (d) ``T >= 2c + kappa - 2`` and ``T >= kappa``,
-# * (e) ``a/(a + w(T+1)) <= beta_L``, ``w(q) = delta0 (rL**q - 1)/(rL - 1)``, ``a = 1 + n w(c-1)/(c-1)``.
+#     (a)  D rz**-ceil(m_z/2) <= beta_z
+#     (b)  2 rc**-c <= beta_c
+#     (c)  B = 2c - 1
+#     (d)  T >= 2c + kappa - 2  and  T >= kappa
+#     (e)  a/(a + w(T+1)) <= beta_L,  w(q) = delta0 (rL**q - 1)/(rL - 1),  a = 1 + n w(c-1)/(c-1)
 #
 # **Accuracy.** Under (a)-(e) the point lies outside ``[min, max]`` with probability at most ``beta_z + sum of (beta_L +
 # beta_c)``, for every multiset of ``n`` values.  *Proof.* (a) puts the depth ``z`` between two depths of the window.
@@ -563,12 +518,12 @@ class WalkReduction:
 # left, right and half not taken (at least ``2c - 1`` together), one of the three points has ``c`` values on both sides,
 # and (b) keeps points without values on one side away.
 #
-# Conditions are judged in double precision with the rounded bases that will be used, moved outward by ``SLACK``;
+# Conditions are judged in double precision with the rounded bases that will be used, moved outward by ``_SLACK``;
 # privacy is recomputed exactly from the final integers (:class:`~privpac.mechanisms.interior_point.InteriorPoint`).
 # Any parameters are private; the search over five shares of the budgets only looks for few values.
 
 
-SLACK = 1e-9
+_SLACK = 1e-9
 """Relative outward rounding of every condition, far above the error of doubles."""
 
 MAX_ACTIVE = 11
@@ -576,7 +531,6 @@ _PREFIX = 1 / 8
 """Share of a level's beta for the prefix: (e) is rarely the condition that binds, (b) always costs."""
 
 Real = Fraction | float
-_L = TypeVar("_L", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -612,7 +566,7 @@ def log_domain(bits: int, top: int | None, reductions: int) -> float:
 
 def voters(log_ratio: float, rate: float) -> int:
     """The least integer ``q >= 1`` with ``q * rate >= log_ratio``, rounded up safely."""
-    return max(1, math.ceil(log_ratio / rate * (1 + SLACK)))
+    return max(1, math.ceil(log_ratio / rate * (1 + _SLACK)))
 
 
 def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float, beta: float, start: int) -> int:
@@ -623,7 +577,7 @@ def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float
     """
     # ln w(q) = scale + ln(rL**q - 1)
     scale = math.log(delta) - math.log1p(-delta) - log_expm1(rate)
-    odds = math.log1p(-beta) - math.log(beta) + SLACK
+    odds = math.log1p(-beta) - math.log(beta) + _SLACK
     share = scale + log_expm1(rate * (c - 1)) - math.log(c - 1) if c > 1 else -math.inf
 
     def holds(q: int) -> bool:
@@ -654,11 +608,11 @@ class InteriorBudget:
         return replace(self, epsilon=float(self.epsilon), delta=float(self.delta), beta=float(self.beta))
 
 
-Shares = tuple[int, ...]
+_Shares = tuple[int, ...]
 """In thousandths: epsilon of the innermost choice; of the rest, walk and prefix; beta of the innermost choice; delta of
 the walk."""
 
-Rate = Callable[[Real], float]
+_Rate = Callable[[Real], float]
 """From an exponent to the logarithm of the base that is used for it: the exponent itself while searching, rounded in
 the end."""
 
@@ -680,7 +634,7 @@ class _Spent:
     delta_L: Real
 
     @staticmethod
-    def of(budget: InteriorBudget, shares: Shares) -> _Spent:
+    def of(budget: InteriorBudget, shares: _Shares) -> _Spent:
         z, walk, prefix, _, delta = shares
         k = budget.reductions
         rest, each = budget.epsilon * (1000 - z) / (1_000_000 * k), budget.delta / (1000 * k)
@@ -697,14 +651,14 @@ class _Numbers:
     stops: list[tuple[int, int, int]]
 
 
-def _numbers(budget: InteriorBudget, shares: Shares, rate: Rate, innermost: int = 1) -> _Numbers:
+def _numbers(budget: InteriorBudget, shares: _Shares, rate: _Rate, innermost: int = 1) -> _Numbers:
     """The least integers for these shares, with an innermost window of at least ``innermost`` values."""
-    spent, beta = _Spent.of(budget, shares), float(budget.beta) * (1 - SLACK)
+    spent, beta = _Spent.of(budget, shares), float(budget.beta) * (1 - _SLACK)
     beta_z = beta * shares[3] / 1000
     beta_each = (beta - beta_z) / budget.reductions
     beta_c, beta_L = beta_each * (1 - _PREFIX), beta_each * _PREFIX
     m = max(innermost, 2 * voters(budget.log_top - math.log(beta_z), rate(spent.eps_z / 2)) - 1)
-    prefix, delta_walk, delta_L = rate(spent.prefix / 2), float(spent.delta_walk) * (1 - SLACK), float(spent.delta_L)
+    prefix, delta_walk, delta_L = rate(spent.prefix / 2), float(spent.delta_walk) * (1 - _SLACK), float(spent.delta_L)
     delta_L = min(delta_L, -math.expm1(-prefix))
     c = voters(math.log(2 / beta_c), rate(spent.point / 2))
     # Walks of J active steps, whatever the window: (kappa, J).
@@ -722,7 +676,7 @@ def _numbers(budget: InteriorBudget, shares: Shares, rate: Rate, innermost: int 
 def _kappa(rate: float, J: int, delta: float) -> int:
     """The least ``kappa`` with ``(J + r) delta1(r, kappa) <= delta``: ``r**kappa - 1 >= (r - 1)(J + r)/(2 delta)``."""
     goal = log_expm1(rate) + rate + math.log1p(J * math.exp(-rate)) - math.log(2 * delta)
-    return max(1, math.ceil(log1p_exp(goal) / rate * (1 + SLACK)))
+    return max(1, math.ceil(log1p_exp(goal) / rate * (1 + _SLACK)))
 
 
 def _stop(others: int, c: int, deep: int, J: int, kappa: int) -> int:
@@ -733,7 +687,7 @@ def _stop(others: int, c: int, deep: int, J: int, kappa: int) -> int:
     return max(2 * c + kappa - 2, kappa, deep, linear)
 
 
-def _build(budget: InteriorBudget, shares: Shares, innermost: int = 1) -> InteriorPlan[Level]:
+def _build(budget: InteriorBudget, shares: _Shares, innermost: int = 1) -> InteriorPlan[Level]:
     """The least plan for these shares, with the rounded bases that will be used."""
     spent, found = _Spent.of(budget, shares), _numbers(budget, shares, exact_rate, innermost)
     rL, rc = base_of(spent.prefix / 2), base_of(spent.point / 2)
@@ -748,7 +702,7 @@ def _build(budget: InteriorBudget, shares: Shares, innermost: int = 1) -> Interi
 # Searching shares
 
 
-def _starts(reductions: int) -> tuple[Shares, ...]:
+def _starts(reductions: int) -> tuple[_Shares, ...]:
     return (
         (400 // reductions, 370, 230, 220, 850),
         (600 // reductions, 300, 250, 120, 950),
@@ -756,9 +710,11 @@ def _starts(reductions: int) -> tuple[Shares, ...]:
     )
 
 
-def search(cost: Callable[[Shares], float], starts: tuple[Shares, ...], allowed: Callable[[Shares], bool]) -> Shares:
+def search(
+    cost: Callable[[_Shares], float], starts: tuple[_Shares, ...], allowed: Callable[[_Shares], bool]
+) -> _Shares:
     """Coordinate search from each start, two shares at a time, steps from 8 to 0.5 percent; deterministic."""
-    found: list[tuple[float, Shares]] = []
+    found: list[tuple[float, _Shares]] = []
     for start in starts:
         here = (cost(start), start)
         for step in (80, 40, 20, 10, 5):
@@ -771,7 +727,7 @@ def search(cost: Callable[[Shares], float], starts: tuple[Shares, ...], allowed:
     return min(found)[1]
 
 
-def _near(shares: Shares, step: int) -> Iterator[Shares]:
+def _near(shares: _Shares, step: int) -> Iterator[_Shares]:
     """One share up or down, alone or with another one."""
     for i in range(len(shares)):
         for change in (-step, step):
@@ -782,15 +738,15 @@ def _near(shares: Shares, step: int) -> Iterator[Shares]:
                     yield one[:j] + (one[j] + other,) + one[j + 1 :]
 
 
-def _allowed(shares: Shares) -> bool:
-    z, walk, prefix, beta, delta = shares
-    return min(shares) >= 5 and max(z, walk + prefix, beta, delta) <= 995
-
-
 @lru_cache(maxsize=256)
-def _best_shares(budget: InteriorBudget) -> Shares:
+def _best_shares(budget: InteriorBudget) -> _Shares:
     rough = budget.rough
-    return search(lambda shares: _numbers(rough, shares, float).size, _starts(budget.reductions), _allowed)
+
+    def allowed(shares: _Shares) -> bool:
+        z, walk, prefix, beta, delta = shares
+        return min(shares) >= 5 and max(z, walk + prefix, beta, delta) <= 995
+
+    return search(lambda shares: _numbers(rough, shares, float).size, _starts(budget.reductions), allowed)
 
 
 def rough_size(budget: InteriorBudget) -> int:
@@ -805,32 +761,25 @@ def plan_walk(budget: InteriorBudget, size: int | None = None) -> InteriorPlan[L
     """The least certified plan, or the plan for ``size`` values: the surplus certifies nothing more, a lack certifies
     less."""
     if budget.reductions == 0:
-        return _plan_exponential(budget, size)
+        base, beta = base_of(budget.epsilon / 2), Fraction(budget.beta)
+        needed = 2 * voters(budget.log_top - math.log(float(beta) * (1 - _SLACK)), log_of(base)) - 1
+        if size is not None and size < needed:
+            beta = Fraction(
+                min(1.0, math.exp(min(0.0, budget.log_top - (size + 1) // 2 * log_of(base))) * (1 + _SLACK))
+            )
+        return InteriorPlan((), base, needed if size is None else size, beta, needed)
     shares = _best_shares(budget)
     plan = _build(budget, shares)
     if size is None or size == plan.size:
         return plan
     if size < plan.size:
         budget = relaxed(budget, size, lambda weaker: _build(weaker, shares).size)
-    return replace(_stretched(budget, shares, size), needed=plan.size)
-
-
-def _plan_exponential(budget: InteriorBudget, size: int | None) -> InteriorPlan[Level]:
-    base, beta = base_of(budget.epsilon / 2), Fraction(budget.beta)
-    needed = 2 * voters(budget.log_top - math.log(float(beta) * (1 - SLACK)), log_of(base)) - 1
-    if size is not None and size < needed:
-        beta = Fraction(min(1.0, math.exp(min(0.0, budget.log_top - (size + 1) // 2 * log_of(base))) * (1 + SLACK)))
-    return InteriorPlan((), base, needed if size is None else size, beta, needed)
-
-
-def _stretched(budget: InteriorBudget, shares: Shares, size: int) -> InteriorPlan[Level]:
-    """The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no
-    condition minds."""
+    # The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no
+    # condition minds.
     over = least_from(lambda m: _build(budget, shares, m).size > size, 1)
-    plan = _build(budget, shares, over - 1)
-    outer = plan.levels[0]
-    widened = Level(outer.kappa, outer.r, outer.T + size - plan.size, outer.B, outer.rL, outer.delta_L, outer.rc)
-    return InteriorPlan((widened, *plan.levels[1:]), plan.rz, size, plan.beta, plan.needed)
+    wide = _build(budget, shares, over - 1)
+    outer = evolve(wide.levels[0], T=wide.levels[0].T + size - wide.size)
+    return InteriorPlan((outer, *wide.levels[1:]), wide.rz, size, wide.beta, plan.size)
 
 
 _WEAKEST = Fraction(999, 1000)
@@ -858,13 +807,12 @@ def relaxed(budget: InteriorBudget, size: int, needed: Callable[[InteriorBudget]
 # pair ``j``.  A depth ``z`` with at least ``A`` of the ``z_j`` at or below it in the tree and at least ``B`` at or
 # above is found privately, at the last level by the score ``min(#{z_j >= z} - A, #{z_j <= z} - B)`` and base ``rz``,
 # before it by recursion on the sorted ``z_j`` without the ``A - 1`` largest and ``B - 1`` smallest; then a point is
-# named from the depth (:mod:`privpac.mechanisms.interior_point`).
+# named from the depth.
 #
 # **Guarantee.** For one replaced value ``e**epsilon = rz**2 * product of rL**2 rc**2``, ``delta = sum of delta_L``.
 # *Proof.* Match the orders of two neighbours by keeping common values in place: one ``z_j`` is replaced, hence at most
 # one element of the window and each count by at most 1; induct, then the two stages; adaptive basic composition and
-# joint
-# convexity over the order.
+# joint convexity over the order.
 #
 # Every reduction halves the number of values, so ``k`` of them cost ``2**k``: the hidden walk (``engine="walk"``) needs
 # fewer values and is the default.
@@ -894,7 +842,7 @@ class PairLevel:
         return left if last else left - left % 2
 
 
-def _pair_levels(levels: Sequence[PairLevel]) -> tuple[PairLevel, ...]:
+def _pair_levels(levels: Iterable[PairLevel]) -> tuple[PairLevel, ...]:
     return tuple(levels)
 
 
@@ -966,7 +914,7 @@ class PrefixInteriorPoint:
 
     # Draws
 
-    def sample(self, values: Sequence[int], rng: Rng | None = None) -> Outcome:
+    def sample(self, values: Sequence[int], rng: Rng | None = None) -> _Outcome:
         """A point from ``size`` values in ``0..top``, or ``BOTTOM``."""
         source = secret_rng(rng)
         order = list(range(self.size))
@@ -992,29 +940,26 @@ class PrefixInteriorPoint:
         An order lists places of ``values`` (below the first level, places of the sorted window); places 0 and 1 of it
         are paired.
         """
-        weights: list[tuple[Any, Fraction]] = list(self.masses(values, given).items())
-        return Law.from_weights(weights)
+        return Law.from_weights(list(self.masses(values, given).items()))
 
-    def masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None = None) -> dict[Outcome, Fraction]:
+    def masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None = None) -> dict[_Outcome, Fraction]:
         """Probability of every outcome, as rationals."""
         ordered, depths = sorted(values), at_depths(self._depth_masses(values, given))
-        return mixed(
+        return mixture_of(
             (p, point_masses(ordered, self.bits, self.top, z, self.levels[0].stage)) for z, p in depths.items()
         )
 
-    def _depth_masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None) -> dict[Outcome, Fraction]:
+    def _depth_masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None) -> dict[_Outcome, Fraction]:
         drawn = Counter(tuple(self._depths(values, pairs)) for pairs in self._matchings(given))
         total = drawn.total()
         if len(self.levels) == 1:
-            return mixed((Fraction(n, total), self._chosen(list(depths))) for depths, n in drawn.items())
+            laws = [(Fraction(n, total), self._choose(list(depths))) for depths, n in drawn.items()]
+            places = range(self.bits + 1)
+            return mixture_of((share, {z: law.prob_exact(z) for z in places}) for share, law in laws)
         rest = None if given is None else given[1:]
-        return mixed(
+        return mixture_of(
             (Fraction(n, total), self.inner.masses(self._window(list(depths)), rest)) for depths, n in drawn.items()
         )
-
-    def _chosen(self, depths: list[int]) -> dict[Outcome, Fraction]:
-        law = self._choose(depths)
-        return {z: law.prob_exact(z) for z in range(self.bits + 1)}
 
     def _matchings(self, given: Sequence[Sequence[int]] | None) -> Iterator[list[tuple[int, int]]]:
         if given is None:
@@ -1044,24 +989,26 @@ def matchings(places: list[int]) -> Iterator[list[tuple[int, int]]]:
 
 # Public parameters of interior points by random pairs.
 #
-# For one level of ``n`` values: ``2 rc**-c <= beta_c``, ``B = 2c - 1``, ``q >= c`` least with ``a/(a + w(q)) <=
-# beta_L`` (condition (e) of :mod:`privpac.mechanisms.interior_point`), ``A = floor(n (q-2)/(2 (n-1)) + sqrt(n
-# ln(1/beta_p))) + 1``; the last window of ``m`` depths in ``0..D`` needs ``D rz**-ceil(m/2) <= beta_z``.
+# For one level of ``n`` values
+#
+#     2 rc**-c <= beta_c,  B = 2c - 1
+#     a/(a + w(q)) <= beta_L, for the least q >= c                 (condition (e) of hidden walks)
+#     A = floor(n (q-2)/(2 (n-1)) + sqrt(n ln(1/beta_p))) + 1
+#     D rz**-ceil(m/2) <= beta_z, for the last window of m depths in 0..D
 #
 # **Accuracy.** Failure at most ``beta_z + sum of (beta_p + beta_L + beta_c)``.  *Proof.* Below the deepest level at
-# which
-# some prefix holds ``q`` values, groups have at most ``q - 1``; the number of agreeing pairs has mean at most ``n
+# which some prefix holds ``q`` values, groups have at most ``q - 1``; the number of agreeing pairs has mean at most ``n
 # (q-2)/(2 (n-1))``.  Exposing pairs one by one, each conditional mean moves in a range of at most 2, so ``A`` of them
 # agree with probability at most ``beta_p``: a depth that ``A`` pairs reach has a prefix of ``q`` values.  Each of the
 # ``B`` pairs that end at or above it has a value outside the prefix or one in each half, so one of the three points has
 # ``c`` values on both sides.
 
 
-_STARTS: tuple[Shares, ...] = ((250, 500), (150, 400), (400, 600))
+_STARTS: tuple[_Shares, ...] = ((250, 500), (150, 400), (400, 600))
 """In thousandths: epsilon of the innermost choice; of the rest, the prefix."""
 
 
-def _spent(budget: InteriorBudget, shares: Shares) -> tuple[Real, Real, Real]:
+def _spent(budget: InteriorBudget, shares: _Shares) -> tuple[Real, Real, Real]:
     """Epsilon of the innermost choice, of a prefix and of a point."""
     rest = budget.epsilon * (1000 - shares[0]) / (1_000_000 * budget.reductions)
     return budget.epsilon * shares[0] / 1000, rest * shares[1], rest * (1000 - shares[1])
@@ -1070,11 +1017,11 @@ def _spent(budget: InteriorBudget, shares: Shares) -> tuple[Real, Real, Real]:
 class _Conditions:
     """What a window must satisfy, for given shares; ``exact`` uses the rounded bases."""
 
-    def __init__(self, budget: InteriorBudget, shares: Shares, *, exact: bool) -> None:
+    def __init__(self, budget: InteriorBudget, shares: _Shares, *, exact: bool) -> None:
         rate = exact_rate if exact else float
         eps_z, prefix, point = _spent(budget, shares)
         self.k = budget.reductions
-        self.beta = float(budget.beta) * (1 - SLACK) / (3 * self.k + 1)
+        self.beta = float(budget.beta) * (1 - _SLACK) / (3 * self.k + 1)
         self.rate = rate(prefix / 2)
         self.delta = min(float(budget.delta) / self.k, -math.expm1(-self.rate))
         self.c = voters(math.log(2 / self.beta), rate(point / 2))
@@ -1083,7 +1030,7 @@ class _Conditions:
     def bound(self, n: int) -> int:
         """``A`` for ``n`` values."""
         q = choosing_depth(lambda _: n, self.c, self.rate, self.delta, self.beta, self.c)
-        return math.floor((n * (q - 2) / (2 * (n - 1)) + math.sqrt(-n * math.log(self.beta))) * (1 + SLACK)) + 1
+        return math.floor((n * (q - 2) / (2 * (n - 1)) + math.sqrt(-n * math.log(self.beta))) * (1 + _SLACK)) + 1
 
     def windows(self, n: int) -> Iterator[tuple[int, int]]:
         """``(A, what is left)`` level by level."""
@@ -1104,7 +1051,7 @@ class _Conditions:
 
 
 @lru_cache(maxsize=256)
-def _pair_shares(budget: InteriorBudget) -> Shares:
+def _pair_shares(budget: InteriorBudget) -> _Shares:
     rough = budget.rough
     return search(
         lambda shares: _Conditions(rough, shares, exact=False).least(),
@@ -1128,7 +1075,7 @@ def plan_pairs(budget: InteriorBudget, size: int | None = None) -> InteriorPlan[
     return InteriorPlan(levels, base_of(eps_z / 2), n, Fraction(budget.beta), needed)
 
 
-ENGINES = ("walk", "pairs")
+_ENGINES = ("walk", "pairs")
 MAX_REDUCTIONS = 64
 _AUTO = (0, 1, 2, 3)
 _SMALLEST = Fraction(1, 10**300)
@@ -1148,7 +1095,7 @@ def plan_interior_point(
     levels: int | str = "auto",
     engine: str = "walk",
     size: int | None = None,
-) -> InteriorPlan[Any]:
+) -> InteriorPlan[Level] | InteriorPlan[PairLevel]:
     """Levels, bases and the number of values for integers of ``bits`` bits (or ``0..top``); ``bits`` may be as large as
     2**65536.
 
@@ -1158,7 +1105,11 @@ def plan_interior_point(
     1
     """
     budget = (read_epsilon(epsilon), _read_delta(delta), rational(beta, "beta", minimum=_SMALLEST, below=1))
-    ask = _InteriorQuestion(*budget, positive_int(bits, "bits"), top, _read_engine(engine), size)
+    if not isinstance(engine, str):
+        raise TypeError(f"engine must be text, got {type(engine).__name__}")
+    if engine not in _ENGINES:
+        raise ParameterError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
+    ask = _InteriorQuestion(*budget, positive_int(bits, "bits"), top, engine, size)
     wanted = _read_levels(levels, ask.delta)
     return ask.plan(wanted) if isinstance(wanted, int) else ask.auto()
 
@@ -1170,15 +1121,7 @@ def _read_delta(delta: Rational) -> Fraction:
     return value
 
 
-def _read_engine(engine: Any) -> str:
-    if not isinstance(engine, str):
-        raise TypeError(f"engine must be text, got {type(engine).__name__}")
-    if engine not in ENGINES:
-        raise ParameterError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
-    return engine
-
-
-def _read_levels(levels: Any, delta: Fraction) -> int | str:
+def _read_levels(levels: int | str, delta: Fraction) -> int | str:
     if isinstance(levels, str):
         if levels != "auto":
             raise ParameterError(f"levels must be 'auto' or an integer from 0 to {MAX_REDUCTIONS}, got {levels!r}")
@@ -1206,7 +1149,7 @@ class _InteriorQuestion:
             self.epsilon, self.delta, self.beta, log_domain(self.bits, self.top, reductions), reductions
         )
 
-    def plan(self, reductions: int, *, least: bool = False) -> InteriorPlan[Any]:
+    def plan(self, reductions: int, *, least: bool = False) -> InteriorPlan[Level] | InteriorPlan[PairLevel]:
         size = None if least else self.size
         if self.engine == "pairs" and reductions:
             if size is not None and size % 2:
@@ -1214,7 +1157,7 @@ class _InteriorQuestion:
             return plan_pairs(self.budget(reductions), size)
         return plan_walk(self.budget(reductions), size)
 
-    def auto(self) -> InteriorPlan[Any]:
+    def auto(self) -> InteriorPlan[Level] | InteriorPlan[PairLevel]:
         """The number of reductions of least size, ties to the smaller; with too few values, the one that fails
         least."""
         best, chosen = self.plan(0, least=True), 0
@@ -1226,7 +1169,7 @@ class _InteriorQuestion:
             return self.plan(chosen)
         return replace(min(self._short(), key=lambda plan: (plan.beta, len(plan.levels))), needed=best.size)
 
-    def _short(self) -> Iterator[InteriorPlan[Any]]:
+    def _short(self) -> Iterator[InteriorPlan[Level] | InteriorPlan[PairLevel]]:
         for k in (0, 1):
             try:
                 yield self.plan(k)
@@ -1251,16 +1194,18 @@ class InteriorPoint:
     >>> 1995 <= year.sample([2000 + i % 7 for i in range(500)]) <= 2011
     True
 
-    ===========================
-    =========================================================================================== ``top = 0``
-    the answer is 0 and costs nothing: guarantee (0, 0) ``delta = 0``                ``levels="auto"`` means 0; ``levels
-    >= 1`` is refused ``size`` below the plan      runs with ``AccuracyWarning`` and says what would be needed; privacy
-    is untouched.  A fixed ``levels >= 1``
-                                 with fewer values than any accuracy needs is an ``InfeasibleError``
-    fewer values than ``hi+size``  the window is padded with 0, without an error: the number of values stays private
-    values outside ``0..top``    moved to the nearest end, one by one ``BOTTOM``                   the choosing
-    mechanism abstained (only with reductions): an output like any other ===========================
-    ===========================================================================================
+    =============================  ======================================================================
+    ``top = 0``                    the answer is 0 and costs nothing: guarantee (0, 0)
+    ``delta = 0``                  ``levels="auto"`` means 0; ``levels >= 1`` is refused
+    ``size`` below the plan        runs with ``AccuracyWarning`` and says what would be needed; privacy
+                                   is untouched.  A fixed ``levels >= 1`` with fewer values than any
+                                   accuracy needs is an ``InfeasibleError``
+    fewer values than ``hi+size``  the window is padded with 0, without an error: the number of values
+                                   stays private
+    values outside ``0..top``      moved to the nearest end, one by one
+    ``BOTTOM``                     the choosing mechanism abstained (only with reductions): an output
+                                   like any other
+    =============================  ======================================================================
     """
 
     epsilon: Fraction = field(converter=privacy)
@@ -1287,20 +1232,28 @@ class InteriorPoint:
             warnings.warn(self.warnings[0], AccuracyWarning, stacklevel=3)
 
     @cached_property
-    def plan(self) -> InteriorPlan[Any]:
+    def plan(self) -> InteriorPlan[Level] | InteriorPlan[PairLevel]:
         if self.top == 0:
             return InteriorPlan((), Fraction(2), self._size or 1, Fraction(0), 1)
-        how: dict[str, Any] = {"levels": self.levels, "engine": self.engine, "size": self._size}
-        return plan_interior_point(self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, **how)
+        return plan_interior_point(
+            self.epsilon,
+            self.delta,
+            self.beta,
+            bits=self.top.bit_length(),
+            top=self.top,
+            levels=self.levels,
+            engine=self.engine,
+            size=self._size,
+        )
 
     @cached_property
     def reduction(self) -> WalkReduction | PrefixInteriorPoint | None:
         return None if self.top == 0 else self._checked(self.plan)
 
-    def _checked(self, plan: InteriorPlan[Any]) -> WalkReduction | PrefixInteriorPoint:
+    def _checked(self, plan: InteriorPlan[Level] | InteriorPlan[PairLevel]) -> WalkReduction | PrefixInteriorPoint:
         """The engine, after its exact privacy was compared with the promise."""
-        engine = PrefixInteriorPoint if self.engine == "pairs" and plan.levels else WalkReduction
-        built = engine(plan.levels, plan.rz, self.top, plan.size)
+        kind: Any = PrefixInteriorPoint if self.engine == "pairs" and plan.levels else WalkReduction
+        built: WalkReduction | PrefixInteriorPoint = kind(plan.levels, plan.rz, self.top, plan.size)
         promised = ExpSum.exp(rational(self.epsilon)) - ExpSum.of(built.multiplicative)
         if promised.sign() < 0 or built.delta_up > rational(self.delta):
             raise InfeasibleError("the planned integers exceed the privacy asked for; use a larger epsilon or delta")
@@ -1351,34 +1304,35 @@ class InteriorPoint:
 
     # Data
 
-    def window(self, values: Any) -> list[int]:
+    def window(self, values: Iterable[int]) -> list[int]:
         """The values of ranks ``hi..hi+size-1``, ascending, padded with 0 (private)."""
         return rank_window(values, self.hi, self.hi + self.size - 2, self.top)[::-1]
 
-    def sample(self, values: Any, rng: Rng | None = None) -> Outcome:
+    def sample(self, values: Iterable[int], rng: Rng | None = None) -> _Outcome:
         """One exact draw: a point of ``0..top``, or ``BOTTOM``."""
         window = self.window(values)
         return 0 if self.reduction is None else self.reduction.sample(window, rng)
 
-    def law(self, values: Any) -> Law:
+    def law(self, values: Iterable[int]) -> Law:
         """The exact law of :meth:`sample`, where it is small enough to be written out (curator only)."""
         window = self.window(values)
         return Law.point(0) if self.reduction is None else self.reduction.law(window)
 
     # Release: ``privpac.release(point, values, ledger=...)``
 
-    def bind(self, values: Any) -> list[int]:
+    def bind(self, values: Iterable[int]) -> list[int]:
         """The numbers, one of each person, checked before anything is spent."""
         return clipped(values, self.top)
 
     def draw(self, bound: list[int], rng: Rng) -> Released:
         """One draw; ``outcome="none"`` where the choosing mechanism abstained."""
         drawn = self.sample(bound, rng)
-        told: dict[str, Any] = {
-            "parameters": {"window": self._size, "highest rank": self.hi, "reductions": self.reductions},
-            "warnings": self.warnings,
-            "learner": "InteriorPoint",
-        }
-        if drawn is BOTTOM:
-            return Released(NoRelease, self.guarantee, outcome="none", **told)
-        return Released(drawn, self.guarantee, **told)
+        abstained = drawn is BOTTOM
+        return Released(
+            NoRelease if abstained else drawn,
+            self.guarantee,
+            {"window": self._size, "highest rank": self.hi, "reductions": self.reductions},
+            outcome="none" if abstained else "released",
+            warnings=self.warnings,
+            learner="InteriorPoint",
+        )

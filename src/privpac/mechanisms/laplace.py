@@ -1,4 +1,4 @@
-"""Discrete Laplace noise for integer queries.
+"""Discrete Laplace noise for integer queries: law, sampler, privacy and tail, of one noise and of sums of many.
 
 ``P(k) = (1 - x)/(1 + x) * x**|k|`` with ``x = e**-eta``, ``eta = epsilon / sensitivity``.
 
@@ -11,21 +11,29 @@ integers, a geometric variable from those, a random sign.  Values are Python int
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import ClassVar, Self
 
+import numpy as np
 from attrs import field, frozen
 
+from privpac.bisection import least_between
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Ball, ExpSum, Rational, as_arb, rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law.blocks import MAX_VALUES, FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
 from privpac.mechanisms.exponential import Protected, ceil_log, enclose
+from privpac.mechanisms.noise import Change, Noise
 from privpac.parameters import named, privacy, whole
 from privpac.rng import Rng, secret_rng
+from privpac.sample_size import LIMIT
+from privpac.special import betaincc, binom
 
-__all__ = ["Laplace", "bernoulli_exp", "discrete_laplace", "geometric", "upper_tail"]
+_TAIL_SLACK = 1e-10
 
 
 # Sampling with integers only
@@ -81,8 +89,48 @@ def upper_tail(eta: Fraction, t: int, below: Denominator | None = None) -> Quoti
     return Quotient.of(z.sum - ExpSum.exp(-eta * (1 - t)), z)
 
 
+@lru_cache(maxsize=1024)
+def noise_quantile(cells: int, eta: float, failure: float) -> int:
+    """The least ``x`` with ``Pr[S > x] <= failure``, ``S`` the sum of ``cells`` absolute values of discrete Laplace
+    noise of rate ``eta``.
+
+    Doubtful cases are rounded up.
+
+    >>> noise_quantile(1, 1.0, 0.05)
+    3
+    """
+    r = math.exp(-eta)
+    likely = 2 * r / (1 + r)
+    low, high = (int(quantile(1e-16, cells, likely)) for quantile in (binom.ppf, binom.isf))
+    j = np.arange(max(low - 1, 0), min(cells, high + 1) + 1)
+    weights, rest = binom.pmf(j, cells, likely), 0.0 if len(j) > cells else 1e-15  # what is left out counts as failure
+
+    def beyond(x: int) -> float:
+        # j values of at least 1: their excess over 1, a negative binomial, must pass x - j.  -expm1(-eta) is 1 - r
+        # without cancellation; scipy's own tail of that law is off by up to 5e-8 of itself for tiny eta, this by 2e-11.
+        tails = betaincc(np.maximum(j, 1), np.maximum(x - j, 0) + 1, -math.expm1(-eta))
+        return float(weights @ np.where(j > 0, np.where(j > x, 1.0, tails), 0.0)) + rest
+
+    limit = failure * (1 - _TAIL_SLACK)
+    # Where a normal law of this mean and variance would be; from there in doubling steps.
+    spread = math.sqrt(cells * 2 * r) / -math.expm1(-eta)
+    guess = cells * likely / -math.expm1(-eta) + math.sqrt(-math.log(failure)) * spread
+    last, step = int(min(guess, LIMIT)), int(min(spread / 8, LIMIT)) + 1
+    if beyond(last) <= limit:
+        first = last - step
+        while first >= 0 and beyond(first) <= limit:
+            first, last, step = first - 2 * step, first, 2 * step
+        return least_between(lambda x: beyond(x) <= limit, max(first, -1), last)
+    while True:
+        first, last, step = last, last + step, 2 * step
+        if last > LIMIT:
+            raise TooLargeError("the noise is larger than any number of users; raise epsilon")
+        if beyond(last) <= limit:
+            return least_between(lambda x: beyond(x) <= limit, first, last)
+
+
 @frozen(slots=False, field_transformer=named)
-class Laplace(Protected):
+class Laplace(Noise, Protected):
     """Integer query plus discrete Laplace noise.
 
     >>> noise = Laplace("1/2", 1, unit="user", neighbours="add-remove")
@@ -95,6 +143,13 @@ class Laplace(Protected):
 
     epsilon: Fraction = field(converter=privacy)
     sensitivity: int = field(converter=whole)
+
+    title: ClassVar[str] = "discrete Laplace"
+
+    @classmethod
+    def within(cls, budget: Guarantee, change: Change, parts: int) -> Self:
+        """Vectors share epsilon equally (basic composition); a factor ``e**eta`` for every unit of change."""
+        return cls(budget.epsilon / parts, change.total, unit=budget.unit, neighbours=budget.neighbours)
 
     @property
     def eta(self) -> Fraction:
@@ -131,7 +186,16 @@ class Laplace(Protected):
         noisy = read_value(value) + discrete_laplace(self.eta, secret_rng(rng))
         return noisy if limits is None else min(max(noisy, limits[0]), limits[1])
 
+    def sample_vector(self, values: Sequence[int], rng: Rng | None = None) -> list[int]:
+        source, eta = secret_rng(rng), self.eta
+        return [value + discrete_laplace(eta, source) for value in values]
+
     # Accuracy
+
+    @property
+    def variance(self) -> float:
+        """At most: ``2/eta**2``."""
+        return 2 * float(1 / self.eta) ** 2
 
     def tail(self, t: int) -> Ball:
         """``Pr[|noise| >= t] = 2 x**t / (1 + x)`` for ``t >= 1``; 1 below."""
@@ -143,8 +207,11 @@ class Laplace(Protected):
         failure = rational(beta, "beta", above=0, maximum=1)
         return ceil_log(1 / failure, lambda: as_arb(self.eta))
 
+    def reach_of_sum(self, cells: int, beta: float) -> int:
+        return noise_quantile(cells, float(self.eta), beta)
 
-def read_value(value: Any) -> int:
+
+def read_value(value: object) -> int:
     """The exact query result; it is private, so an error says its type only."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
@@ -154,7 +221,7 @@ def read_value(value: Any) -> int:
     return int(value.__index__())
 
 
-def read_bounds(bounds: Any) -> tuple[int, int]:
+def read_bounds(bounds: tuple[int, int]) -> tuple[int, int]:
     try:
         lo, hi = bounds
     except (TypeError, ValueError):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 from attrs import field, frozen
 
@@ -24,8 +23,6 @@ from privpac.mechanisms.exponential import Protected
 from privpac.mechanisms.truncated_laplace import factor_within
 from privpac.parameters import bounds, fraction_or_none, named, read_epsilon, whole
 from privpac.rng import Rng
-
-__all__ = ["RandomizedResponse", "keep_probability"]
 
 
 def keep_probability(epsilon: Rational) -> Fraction:
@@ -96,7 +93,11 @@ class RandomizedResponse(Protected):
 
     def law(self, value: int) -> Law:
         """The law of the report of one value in ``0..k-1``."""
-        true = _read_report(value, self.k)
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"the value must be an integer in 0..{self.k - 1}, got {type(value).__name__}")
+        true = int(value.__index__())
+        if not 0 <= true < self.k:  # the unit's own value is private, so an error never repeats it
+            raise ParameterError(f"the value must be in 0..{self.k - 1}; encode it over its declared domain first")
         others = [range(a, b) for a, b in ((0, true), (true + 1, self.k)) if a < b]
         if self.keep is not None:
             other = (1 - self.keep) / (self.k - 1)
@@ -108,13 +109,3 @@ class RandomizedResponse(Protected):
     def sample(self, value: int, rng: Rng | None = None) -> int:
         """One exact report."""
         return int(self.law(value).sample(rng))
-
-
-def _read_report(value: Any, k: int) -> int:
-    """The unit's own value; private, so an error never repeats it."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"the value must be an integer in 0..{k - 1}, got {type(value).__name__}")
-    number = int(value.__index__())
-    if not 0 <= number < k:
-        raise ParameterError(f"the value must be in 0..{k - 1}; encode it over its declared domain first")
-    return number

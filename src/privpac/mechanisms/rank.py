@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 
+from privpac.arrays import Array
 from privpac.errors import ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Guarantee, positive_int
@@ -32,10 +32,8 @@ from privpac.mechanisms.exponential import Protected
 from privpac.parameters import bounds, named, privacy, whole
 from privpac.rng import Rng
 
-__all__ = ["RankMechanism", "clipped", "positive_base", "rank_law", "rank_window"]
 
-
-def clipped(values: Any, top: int) -> list[int]:
+def clipped(values: object, top: int) -> list[int]:
     """Values as Python ints, each moved into ``0..top`` looking at nothing but itself."""
     if hasattr(values, "__array__") and not isinstance(values, np.generic):
         array = np.asarray(values)
@@ -49,7 +47,7 @@ def clipped(values: Any, top: int) -> list[int]:
     return [min(max(v if type(v) is int else _integer(v), 0), top) for v in values]
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(
             f"values must be integers, found {type(value).__name__}; map other types to integer codes of a public "
@@ -68,7 +66,7 @@ def positive_base(exponent: Fraction, name: str) -> Fraction:
     return base
 
 
-def rank_window(values: Any, hi: int, K: int, d: int) -> list[int]:
+def rank_window(values: object, hi: int, K: int, d: int) -> list[int]:
     """The values of ranks ``hi..K+1``, largest first, padded with 0: always ``K + 2 - hi`` of them.
 
     Adding, removing or replacing one value replaces at most one element: ``#{window >= z}`` is ``#{y >= z} - (hi - 1)``
@@ -82,12 +80,12 @@ def rank_window(values: Any, hi: int, K: int, d: int) -> list[int]:
     return held + [0] * (last + 2 - first - len(held))
 
 
-def _ranks(hi: Any, K: Any, d: Any) -> tuple[int, int, int]:
+def _ranks(hi: int, K: int, d: int) -> tuple[int, int, int]:
     first = positive_int(hi, "hi")
     return first, positive_int(K, "K", minimum=first - 1), positive_int(d, "d", minimum=0)
 
 
-def rank_law(values: Any, hi: int, K: int, d: int, base: Rational) -> BlockLaw:
+def rank_law(values: object, hi: int, K: int, d: int, base: Rational) -> BlockLaw:
     """The law over ``0..d``, weights ``base**u``; scores of the law are ``-u`` (minimised), so all probabilities are
     rational.
 
@@ -97,7 +95,7 @@ def rank_law(values: Any, hi: int, K: int, d: int, base: Rational) -> BlockLaw:
     """
     first, last, top = _ranks(hi, K, d)
     r = rational(base, "base", minimum=1)
-    kind: Any = np.uint64 if top < 1 << 64 else object
+    kind: type = np.uint64 if top < 1 << 64 else object
     y = np.sort(_ints(clipped(values, top), kind))
     one = np.uint64(1) if kind is not object else 1
     # A score can change only at a value and right behind it.
@@ -111,9 +109,9 @@ def rank_law(values: Any, hi: int, K: int, d: int, base: Rational) -> BlockLaw:
     return law
 
 
-def _ints(values: list[int], kind: Any) -> Any:
+def _ints(values: list[int], kind: type) -> Array:
     """An array; object arrays are filled, not parsed, so that integers of any size stay Python ints."""
-    out = np.empty(len(values), dtype=kind)
+    out: Array = np.empty(len(values), dtype=kind)
     out[:] = values
     return out
 
@@ -157,9 +155,9 @@ class RankMechanism(Protected):
         """The score that some point reaches once there are ``opt + hi`` values."""
         return (self.K + 1 - self.hi) // 2
 
-    def law(self, values: Any) -> BlockLaw:
+    def law(self, values: object) -> BlockLaw:
         return rank_law(values, self.hi, self.K, self.d, self.base)
 
-    def sample(self, values: Any, rng: Rng | None = None) -> int:
+    def sample(self, values: object, rng: Rng | None = None) -> int:
         """One exact draw from :meth:`law`."""
         return int(self.law(values).sample(rng))

@@ -45,8 +45,6 @@ from privpac.parameters import (
 )
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["DEFAULT_FAILURE", "MAX_LADDER", "ReleaseTest", "pass_curve", "smallest_K", "valid_curve"]
-
 DEFAULT_FAILURE = Fraction(1, 1000)
 """Chance of no answer at distance 0 that a default ladder accepts."""
 

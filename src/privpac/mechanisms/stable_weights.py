@@ -25,17 +25,17 @@ threshold is geometric (the noise has no memory).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from attrs import field, frozen
 from flint import arb
-from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.bisection import least
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import ExpSum, as_arb, precision
@@ -44,14 +44,14 @@ from privpac.law.blocks import FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
 from privpac.mechanisms.exponential import Protected
 from privpac.mechanisms.laplace import discrete_laplace, geometric, upper_tail
+from privpac.mechanisms.noise import Change
 from privpac.parameters import bounds, named, privacy, probability, whole
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["StableWeights"]
-
-MAX_LEVELS = 1 << 30
+MAX_WEIGHT_LEVELS = 1 << 30
 _BITS = 256
 _LAW_WORK = 1 << 16
+_Shown = tuple[tuple[Hashable, int], ...]
 _SURE = 1e-9
 """More than floating point loses of a probability here: exponents stay below 750, so relative errors below 1e-12."""
 
@@ -67,13 +67,28 @@ class StableWeights(Protected):
 
     epsilon: Fraction = field(converter=privacy)
     delta: Fraction = field(converter=probability)
-    levels: int = field(kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
-    values: int = field(kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int = field(kw_only=True, converter=whole, metadata=bounds(maximum=MAX_WEIGHT_LEVELS))
+    values: int = field(kw_only=True, converter=whole, metadata=bounds(maximum=MAX_WEIGHT_LEVELS))
 
     def __attrs_post_init__(self) -> None:
         if self.values > self.levels:
             raise ParameterError(f"a person has {self.levels} steps to give, which do not reach {self.values} values")
         self.threshold  # noqa: B018  # out of reach is said here, before any data
+
+    @classmethod
+    def within(cls, budget: Guarantee, change: Change, parts: int) -> Self:
+        """For each of ``parts`` vectors, an equal part of epsilon and delta; ``change`` says how many items a person
+        adds to."""
+        if change.cells is None:
+            raise ParameterError("weights of items that nobody can list need a bound on the items of one person")
+        return cls(
+            budget.epsilon / parts,
+            budget.delta / parts,
+            levels=change.steps,
+            values=change.cells,
+            unit=budget.unit,
+            neighbours=budget.neighbours,
+        )
 
     @cached_property
     def eta(self) -> Fraction:
@@ -120,17 +135,17 @@ class StableWeights(Protected):
         if steps ** len(held) > _LAW_WORK:
             raise TooLargeError(f"the law of {len(held)} items has too many outcomes to be listed; draw with sample()")
         z = Denominator(1 + ExpSum.exp(-self.eta))
-        alone: list[list[tuple[Any, Number]]] = []
+        alone: list[list[tuple[_Shown, Number]]] = []
         for item, weight in held:
             # Symmetry: Pr[noise <= j] = Pr[noise >= -j].
-            outcomes: list[tuple[Any, Number]] = [((), upper_tail(self.eta, weight - self.threshold + 1, z))]
+            outcomes: list[tuple[_Shown, Number]] = [((), upper_tail(self.eta, weight - self.threshold + 1, z))]
             for value in range(self.threshold, most):
                 j = abs(value - weight)
                 mass = Quotient.of(ExpSum.exp(-self.eta * j) - ExpSum.exp(-self.eta * (j + 1)), z)
                 outcomes.append((((item, value),), mass))
             outcomes.append((((item, most),), upper_tail(self.eta, most - weight, z)))
             alone.append(outcomes)
-        atoms: dict[Any, Number] = {}
+        atoms: dict[Hashable, Number] = {}
         for chosen in product(*alone):
             mass_of_all: Number = Quotient.of(1)
             for _, number in chosen:
@@ -138,7 +153,7 @@ class StableWeights(Protected):
             atoms[tuple(part for shown, _ in chosen for part in shown)] = mass_of_all
         return FiniteLaw([], atoms)
 
-    def sample(self, weights: NDArray[np.int64], rng: Rng | None = None) -> tuple[NDArray[np.int64], list[int]]:
+    def sample(self, weights: Ints, rng: Rng | None = None) -> tuple[Ints, list[int]]:
         """Which of the positive weights are shown, and their noisy values."""
         source = secret_rng(rng)
         missing = self.threshold - weights

@@ -22,7 +22,7 @@ from privpac.bisection import least_from
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Ball, ExpSum, Rational, as_arb, precision, rational, up
 from privpac.guarantee import Guarantee, positive_int
-from privpac.law.blocks import MAX_VALUES, FiniteLaw, Law, sum_levels, weight
+from privpac.law.blocks import MAX_VALUES, FiniteLaw, Law
 from privpac.law.numbers import Denominator, Quotient
 from privpac.law.sampling import Rate
 from privpac.mechanisms.exponential import Protected, ceil_log, enclose
@@ -37,8 +37,6 @@ from privpac.parameters import (
     whole_or_none,
 )
 from privpac.rng import Rng
-
-__all__ = ["TruncatedLaplace", "read_loss"]
 
 
 def read_loss(epsilon: Rational | None, base: Rational | None) -> tuple[Fraction, Fraction | None]:
@@ -125,8 +123,8 @@ class TruncatedLaplace(Protected):
         """Encloses ``p0``, the mass of the outcome 0 (for another ``kappa``, if given)."""
         k = self.kappa if kappa is None else positive_int(kappa, "kappa", minimum=0)
         _require_listable(k)
-        z = sum_levels(list(range(k + 1)), [1] + [2] * k, self.rate)
-        return enclose(Quotient.of(weight(k, self.rate), Denominator(z)))
+        z = self.rate.exact_total(list(range(k + 1)), [1] + [2] * k)
+        return enclose(Quotient.of(self.rate.exact(k), Denominator(z)))
 
     # Law and draws
 
@@ -169,4 +167,4 @@ def _sign(rate: Rate, terms: Iterable[tuple[Fraction, int]]) -> int:
                 value = sum((as_arb(a) * rate.arb(g) for a, g in listed), arb(0))
                 if value > 0 or value < 0:
                     return 1 if value > 0 else -1
-    return sum((weight(g, rate) * a for a, g in listed), ExpSum()).sign()
+    return sum((rate.exact(g) * a for a, g in listed), ExpSum()).sign()

@@ -53,26 +53,13 @@ from privpac.parameters import (
 )
 from privpac.rng import Rng, secret_rng
 
-__all__ = [
-    "GapSelection",
-    "PureSelection",
-    "StableHistogram",
-    "by_count",
-    "candidate_law",
-    "gap_law",
-    "histogram_law",
-    "plurality_law",
-    "vote_decay",
-]
-
-
 # Votes for candidates of an unknown or huge universe: only candidates with a positive count exist.
 #
 # A candidate is any hashable value; counts are non-negative integers, given as a mapping or as an array whose indices
 # are the candidates.  Counts are private, so no error repeats one.
 
 
-def by_count(votes: Any) -> dict[int, list[Hashable]]:
+def by_count(votes: object) -> dict[int, list[Hashable]]:
     """Candidates with positive counts, grouped by count, largest first."""
     groups: dict[int, list[Hashable]] = {}
     for candidate, count in _positive(votes):
@@ -80,15 +67,17 @@ def by_count(votes: Any) -> dict[int, list[Hashable]]:
     return dict(sorted(groups.items(), reverse=True))
 
 
-def _positive(votes: Any) -> list[tuple[Hashable, int]]:
+def _positive(votes: object) -> list[tuple[Hashable, int]]:
     if isinstance(votes, Mapping):
-        read = [(_candidate(candidate), _count(count)) for candidate, count in votes.items()]
+        if any(candidate is BOTTOM or isinstance(candidate, range) for candidate in votes):
+            raise ParameterError("a candidate is a single value: BOTTOM and ranges cannot be voted for")
+        read = [(int(c) if isinstance(c, np.integer) else c, _count(count)) for c, count in votes.items()]
         return [(candidate, count) for candidate, count in read if count]
     array = np.asarray(votes)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise TypeError(
             f"votes must be a mapping from candidate to count or a one-dimensional integer array, got "
-            f"{_kind(votes, array)}"
+            f"{type(votes).__name__} of {array.dtype} and shape {array.shape}"
         )
     if array.dtype.kind == "i" and (array < 0).any():
         raise ParameterError("counts must not be negative")
@@ -96,19 +85,7 @@ def _positive(votes: Any) -> list[tuple[Hashable, int]]:
     return list(zip(where.tolist(), (int(c) for c in array[where].tolist())))
 
 
-def _kind(votes: Any, array: np.ndarray[Any, Any]) -> str:
-    return f"{type(votes).__name__} of {array.dtype} and shape {array.shape}"
-
-
-def _candidate(value: Any) -> Hashable:
-    if isinstance(value, np.integer):
-        return int(value)
-    if value is BOTTOM or isinstance(value, range):
-        raise ParameterError("a candidate is a single value: BOTTOM and ranges cannot be voted for")
-    return value  # type: ignore[no-any-return]
-
-
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"counts must be integers, got {type(value).__name__}")
     count = int(value.__index__())
@@ -117,7 +94,7 @@ def _count(value: Any) -> int:
     return count
 
 
-def candidate_law(groups: Mapping[int, list[Hashable]], numbers: Mapping[int, Number], abstain: Number) -> FiniteLaw:
+def law_of_counts(groups: Mapping[int, list[Hashable]], numbers: Mapping[int, Number], abstain: Number) -> FiniteLaw:
     """The law that gives every candidate the number of its count, and ``BOTTOM`` the rest."""
     blocks: list[tuple[range, Number]] = []
     atoms: dict[Hashable, Number] = {}
@@ -159,12 +136,12 @@ class _VoteNoise:
         return weight
 
 
-def _items(votes: Any) -> list[tuple[Any, int]]:
+def _items(votes: object) -> list[tuple[Any, int]]:
     """Items named, in their own order, with their counts."""
     return sorted((item, count) for count, held in by_count(votes).items() for item in held)
 
 
-def histogram_law(votes: Any, q: Rational, K: int, named: int = 1) -> Law:
+def histogram_law(votes: object, q: Rational, K: int, named: int = 1) -> Law:
     """The law of :class:`StableHistogram`; of equal noisy counts the smaller item wins.
 
     >>> histogram_law({"c": 2}, "4/5", 2).prob_exact("c")
@@ -187,25 +164,23 @@ def histogram_law(votes: Any, q: Rational, K: int, named: int = 1) -> Law:
     return _law(weights, total)
 
 
-def gap_law(votes: Any, q: Rational, K: int, neighbours: Neighbours | str) -> Law:
+def gap_law(votes: object, q: Rational, K: int, neighbours: Neighbours | str) -> Law:
     """The law of :class:`GapSelection`."""
     noise, step = _VoteNoise(q, K), _step(one_of(Neighbours, neighbours, "neighbours"))
     first, gap = _lead(votes)
     return _law({} if first is BOTTOM else {first: noise.total - noise.most(noise.K + step - gap)}, noise.total)
 
 
-def plurality_law(votes: Any, base: Rational, universe: int, abstain: int | None = None) -> Law:
+def plurality_law(votes: object, base: Rational, universe: int, abstain: int | None = None) -> Law:
     """``Pr[item]`` proportional to ``base**count`` over the items ``0..universe - 1``, and to ``base**abstain`` for
     ``BOTTOM``."""
-    law, size = _plurality(votes, base, universe, abstain), universe
-    return (
-        law
-        if abstain is None
-        else law.map_blocks(lambda cell: BOTTOM if isinstance(cell, range) and cell.start > size else cell)
-    )
+    law = _plurality(votes, base, universe, abstain)
+    if abstain is None:
+        return law
+    return law.map_blocks(lambda cell: BOTTOM if isinstance(cell, range) and cell.start > universe else cell)
 
 
-def _plurality(votes: Any, base: Rational, universe: int, abstain: int | None) -> Law:
+def _plurality(votes: object, base: Rational, universe: int, abstain: int | None) -> Law:
     """The same with ``universe + 1`` for ``BOTTOM``: apart from the items, so that no block holds both."""
     size = positive_int(universe, "universe")
     items = _items(votes)
@@ -223,12 +198,12 @@ def _plurality(votes: Any, base: Rational, universe: int, abstain: int | None) -
     return Law.from_blocks(lo, hi, score, base=rational(base, "base", above=1))
 
 
-def _law(weights: Mapping[Any, int], total: int) -> Law:
-    listed: list[tuple[Any, int]] = [*weights.items(), (BOTTOM, total - sum(weights.values()))]
+def _law(weights: Mapping[Hashable, int], total: int) -> Law:
+    listed: list[tuple[Hashable, int]] = [*weights.items(), (BOTTOM, total - sum(weights.values()))]
     return Law.from_weights([(item, Fraction(weight, total)) for item, weight in listed if weight])
 
 
-def _lead(votes: Any) -> tuple[Any, int]:
+def _lead(votes: object) -> tuple[Hashable, int]:
     """The item named most often (the smallest of several) and its lead."""
     groups = by_count(votes)
     if not groups:
@@ -337,15 +312,15 @@ class StableHistogram(_Bounded):
     def _enough(self, K: int) -> bool:
         return _edge_within(self.q, K, self.delta / _step(self.neighbours))
 
-    def law(self, votes: Any) -> Law:
+    def law(self, votes: object) -> Law:
         """The law over the items named and ``BOTTOM``."""
         return histogram_law(votes, self.q, self.K, self.named)
 
-    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+    def sample(self, votes: object, rng: Rng | None = None) -> Hashable:
         """One exact draw from :meth:`law`."""
         return self.noisy(votes, rng)[0]
 
-    def noisy(self, votes: Any, rng: Rng | None = None) -> tuple[Any, int]:
+    def noisy(self, votes: object, rng: Rng | None = None) -> tuple[Hashable, int]:
         """A draw with its noisy count, covered by the same guarantee: the item was named at least that count minus
         ``K`` times."""
         source = secret_rng(rng)
@@ -368,10 +343,10 @@ class GapSelection(_Bounded):
     def _enough(self, K: int) -> bool:
         return _edge_within(self.q, K, self.delta, second=self.neighbours is Neighbours.REPLACE)
 
-    def law(self, votes: Any) -> Law:
+    def law(self, votes: object) -> Law:
         return gap_law(votes, self.q, self.K, self.neighbours)
 
-    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+    def sample(self, votes: object, rng: Rng | None = None) -> Hashable:
         """One exact draw from :meth:`law`."""
         first, gap = _lead(votes)
         drawn = gap + self._draw(secret_rng(rng))
@@ -396,10 +371,10 @@ class PureSelection(_Selection):
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours)
 
-    def law(self, votes: Any) -> Law:
+    def law(self, votes: object) -> Law:
         return plurality_law(votes, 1 / self.q, self.universe, self.abstain)
 
-    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+    def sample(self, votes: object, rng: Rng | None = None) -> Hashable:
         """One exact draw from :meth:`law`."""
         drawn = int(_plurality(votes, 1 / self.q, self.universe, self.abstain).sample(secret_rng(rng)))
         return drawn if drawn < self.universe else BOTTOM

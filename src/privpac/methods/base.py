@@ -13,60 +13,33 @@ d <= R`` with ``R = bound`` or ``2 * bound``, and weights ``e**(-(epsilon/R) * s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attrs import evolve, field, frozen
 
 from privpac.composition import compose_basic
-from privpac.errors import (
-    EngineError,
-    EntropyError,
-    IncompatibleGuarantees,
-    InsecureRandomnessError,
-    ParameterError,
-    TooLargeError,
-)
+from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
-from privpac.law.build import Part, near_reach, sample_near, sample_steps
+from privpac.law.blocks import whole_law
+from privpac.law.sampling import Part, near_reach, sample_near, sample_steps
 from privpac.ledger import release
 from privpac.parameters import bounds, named, protected_unit, read_epsilon, relation, whole_or_none
 from privpac.result import NoRelease, Released, rule_to_dict
 from privpac.rng import Rng
 from privpac.rules.base import ConceptClass, Rule
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Profile, Statistic, Table
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.ledger import BudgetLedger
 
-__all__ = [
-    "Bound",
-    "Hushed",
-    "Learner",
-    "Selection",
-    "TotalTable",
-    "WithFallback",
-    "check_users",
-    "count_users",
-    "drawn_id",
-    "profile_of",
-    "public_table",
-    "shown_table",
-]
-
-
 ITEM_LEVEL = (
     "no user column: single records are protected, not people; someone with many records is protected much less"
-)
-UNTOLD = (
-    "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on "
-    "the data"
 )
 WEAK = 10
 """Above this epsilon the promise is called weak."""
@@ -78,8 +51,10 @@ _EPSILON_BITS = 3000
 
 
 class Learner(ABC):
-    """Base of the learners: ``bind`` checks everything before a spend, ``draw`` touches data and randomness after
-    it."""
+    """Base of the learners: ``bind`` checks everything before a spend, ``draw`` touches data and coins after it.
+
+    What ``bind`` makes is passed to ``draw`` and ``shown_as`` and is nobody else's: each learner has its own type.
+    """
 
     @property
     @abstractmethod
@@ -94,7 +69,7 @@ class Learner(ABC):
     def draw(self, bound: Any, rng: Rng) -> Released:
         """One release; raises for no reason that depends on the data."""
 
-    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+    def shown_as(self, bound: Any, value: object) -> tuple[str, str] | None:
         """What a release shows for a ``value`` of ``law``: its outcome, and what was selected as text.
 
         For audits, which draw and compare with the law; None where that cannot be said.
@@ -103,34 +78,7 @@ class Learner(ABC):
 
     def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> Released:
         """Validate, spend, touch the data, return."""
-        return release(Hushed(self), data, rng=rng, ledger=ledger, label=type(self).__name__)
-
-
-@dataclass(frozen=True)
-class Hushed:
-    """A learner that fails in fixed words once it has touched the data: what went wrong may depend on them, and the
-    budget is spent."""
-
-    learner: Learner
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self.learner.guarantee
-
-    def bind(self, data: Users) -> Any:
-        return self.learner.bind(data)
-
-    def draw(self, bound: Any, rng: Rng) -> Released:
-        # Whatever its class, an error may come of the data and quote them: those of values out of place do, an
-        # engine's own do, and a class of one's own may fail in any way.  Randomness that cannot be had is no secret,
-        # and an EngineError has fixed words already.
-        try:
-            return self.learner.draw(bound, rng)
-        except (EngineError, EntropyError, InsecureRandomnessError):
-            raise
-        except Exception:
-            failed = EngineError(UNTOLD)
-        raise failed from None  # outside, so that no traceback carries what went wrong
+        return release(self, data, rng=rng, ledger=ledger, label=type(self).__name__)
 
 
 def check_users(data: Users, unit: Unit) -> None:
@@ -223,21 +171,21 @@ class Selection(Learner):
     def bind(self, data: Users) -> Bound:
         return Bound.of(self.concept, data, self.unit, self.max_records)
 
-    def release_rule(self, bound: Bound, law: Law, rng: Rng, parameters: dict[str, Any], method: str) -> Released:
+    def release_rule(self, bound: Bound, law: Law, rng: Rng, parameters: dict[str, object], method: str) -> Released:
         """The rule that the law's one draw names, with its promise and the public parameters."""
         return self.release_id(bound, law.sample(rng), parameters, method)
 
-    def release_id(self, bound: Bound, hypothesis: int, parameters: dict[str, Any], method: str) -> Released:
+    def release_id(self, bound: Bound, hypothesis: int, parameters: dict[str, object], method: str) -> Released:
         """The same for an id that was drawn."""
         rule: Rule = bound.concept.decode(hypothesis, bound.label)
         # Every number shown has a public bound on its digits, so that nothing can fail here, after the spend.
-        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(bound.concept.size)}
+        shown: dict[str, object] = {"class": type(bound.concept).__name__, "size": _size(bound.concept.size)}
         cap = {} if self.max_records is None else {"max_records": self.max_records}
         return Released(
             rule, self.guarantee, parameters=shown | parameters | cap, warnings=self.warnings, learner=method
         )
 
-    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+    def shown_as(self, bound: Bound, value: object) -> tuple[str, str] | None:
         if value is BOTTOM:
             return "none", str(NoRelease)
         return ("released", str(bound.concept.decode(value, bound.label))) if isinstance(value, int) else None
@@ -248,7 +196,7 @@ class Selection(Learner):
         weak = f"epsilon above {WEAK} promises very little"
         return (*((ITEM_LEVEL,) if self.unit is Unit.ITEM else ()), *((weak,) if self.epsilon > WEAK else ()))
 
-    def with_(self, **changes: Any) -> Any:
+    def with_(self, **changes: Any) -> Self:
         """The same learner with other parameters."""
         return evolve(self, **changes)
 
@@ -258,31 +206,30 @@ def profile_of(bound: Bound, statistic: Statistic) -> Profile:
     return bound.users.fold(bound.concept.kernel(statistic))
 
 
-def drawn_id(
-    bound: Bound,
-    statistic: Statistic,
-    eta: Fraction,
-    rng: Rng,
-    more: Callable[[int], Sequence[int]] = lambda luck: (0,),
-) -> int:
+def drawn_id(bound: Bound, statistic: Statistic, eta: Fraction, rng: Rng, penalty: tuple[int, int] = (0, 0)) -> int:
     """An id drawn from the exponential law of the summed scores, without laying it out where it has millions of blocks.
 
-    ``more`` is what every voice adds to its scores, given the users' luck.
+    ``penalty``: the most that the users' optimism, and what in any case, is added to every score of the second score.
     """
+    most, always = penalty
+
+    def added(optimism: int) -> tuple[int, ...]:
+        return (0, min(optimism, most) + always)[: statistic.n_scores]
 
     def parts() -> list[Part]:
         folded = profile_of(bound, statistic)
-        added = more(folded.luck)
-        return [(s.offset, s.starts, s.end, s.scores, added[s.offset // bound.concept.size]) for s in folded.steps]
+        more = added(folded.optimism)
+        return [(s.offset, s.starts, s.end, s.scores, more[s.offset // bound.concept.size]) for s in folded.steps]
 
-    count = statistic.voices * bound.concept.size
+    count = statistic.n_scores * bound.concept.size
     reach = near_reach(eta, count)
     seen = bound.concept.survey(bound.users, statistic) if reach is not None else None
-    near = seen.near(reach, more(seen.luck)) if reach is not None and seen is not None else None
+    near = seen.near(reach, added(seen.optimism)) if reach is not None and seen is not None else None
     del seen
     if reach is None or near is None:
-        return sample_steps(parts(), eta, rng)
-    return sample_near(near, eta, count, reach, rng, parts)
+        listed = parts()
+        return sample_steps(listed, eta, rng, lambda: whole_law(listed, eta))
+    return sample_near(near, eta, count, reach, rng, lambda: whole_law(parts(), eta))
 
 
 class _Count:
@@ -325,9 +272,8 @@ class TotalTable:
         return min(max(value, self.minimum), _LARGEST)
 
 
-def public_table(table: Any, name: str = "table", *, minimum: int = 0) -> Any:
-    """A public constant, table ``{least count: value}`` or function of the record count, checked before any data are
-    seen."""
+def public_table(table: Table, name: str = "table", *, minimum: int = 0) -> Table:
+    """A public constant, table ``{least count: value}`` or function of the record count, checked before any data."""
     if isinstance(table, Mapping):
         keys = [positive_int(key, f"a key of {name}", minimum=0) for key in table]
         if not keys or min(keys) > 1:
@@ -355,7 +301,7 @@ def public_table(table: Any, name: str = "table", *, minimum: int = 0) -> Any:
     return TotalTable(table, minimum)
 
 
-def shown_table(table: Any) -> Any:
+def shown_table(table: Table) -> object:
     """A public table as a result shows it."""
     if isinstance(table, Mapping):
         return {str(count): value for count, value in table.items()}
@@ -385,6 +331,13 @@ class WithFallback(Learner):
     fallback : rule, value or Learner
         A public constant, which costs nothing, or a second learner, which is paid for whether or not it runs.
 
+    Raises
+    ------
+    IncompatibleGuarantees
+        A second learner promises another unit or relation than ``inner``.
+
+    Examples
+    --------
     >>> from privpac.papers.few_examples_per_user.deletion import DeletionStability
     >>> shy = DeletionStability(lambda users: {max(users): 1}, 1, "0.01", ladder=1)
     >>> released = WithFallback(shy, 0).learn([1, 2, 3])
@@ -393,7 +346,7 @@ class WithFallback(Learner):
     """
 
     inner: Learner
-    fallback: Any
+    fallback: object
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.inner, Learner):
@@ -410,14 +363,14 @@ class WithFallback(Learner):
         first = self.inner.guarantee
         return compose_basic([first, self.fallback.guarantee]) if isinstance(self.fallback, Learner) else first
 
-    def bind(self, data: Users) -> Any:
+    def bind(self, data: Users) -> tuple[object, object]:
         return self.inner.bind(data), self.fallback.bind(data) if isinstance(self.fallback, Learner) else None
 
-    def draw(self, bound: Any, rng: Rng) -> Released:
+    def draw(self, bound: tuple[object, object], rng: Rng) -> Released:
         first, second = bound
         found = self.inner.draw(first, rng)
         if found:
             return replace(found, guarantee=self.guarantee)
         if isinstance(self.fallback, Learner):
             return replace(self.fallback.draw(second, rng), guarantee=self.guarantee)
-        return replace(found, hypothesis=self.fallback, outcome="default", warnings=found.warnings[:-1])
+        return replace(found, value=self.fallback, outcome="default", warnings=found.warnings[:-1])

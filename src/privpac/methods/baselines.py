@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from attrs import evolve, field, frozen, has
-from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.data import UserData
 from privpac.errors import IncompatibleGuarantees, TooLargeError
 from privpac.exact import as_arb, up
@@ -39,22 +39,18 @@ from privpac.methods.regret import RegretSelection
 from privpac.parameters import declared, either, named, whole
 from privpac.result import Released
 from privpac.rng import Rng
+from privpac.rules.base import ConceptClass
 
 if TYPE_CHECKING:
-    from privpac.data import Domain, Kernel, Users
-
-__all__ = ["GroupPrivacy", "OneRecordPerUser", "RecordsAsUsers", "group_privacy", "one_record_per_user"]
+    from privpac.data import Domain, Kernel, OnInvalid, Users
 
 P = TypeVar("P")
 
-MAX_SLOTS = 1 << 28
+_MAX_SLOTS = 1 << 28
 """The most slots (users times ``max_records``) under replace; both numbers are public there."""
 
-MAX_CHOICES = 1 << 12
+_MAX_CHOICES = 1 << 12
 """The most choices of records that a law averages over."""
-
-
-# Records as users
 
 
 def _records(users: UserData, slots: int | None) -> UserData:
@@ -104,10 +100,10 @@ class RecordsAsUsers:
         return self.users.label_name
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> object:
         return getattr(self.users, "labels", ())
 
-    def bind(self, domains: Mapping[str, Domain], on_invalid: Any = None) -> RecordsAsUsers:
+    def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> RecordsAsUsers:
         return replace(self, users=self.users.bind(domains, on_invalid))
 
     def max_records(self, cap: int, rule: str | None = None, salt: bytes = b"") -> RecordsAsUsers:
@@ -119,28 +115,21 @@ class RecordsAsUsers:
         return self.users.fold(_Flat(kernel, self.slots))
 
 
-def _capped(learner: Learner, data: Users, cap: int) -> Users:
-    """At most ``cap`` records per user, by the data's own public rule (tables: hash of the record; lists: first
-    ones)."""
-    concept = getattr(learner, "concept", None)
-    # The hash reads codes, so the columns the learner reads are bound first.
-    users = data if concept is None else concept.bind(data)[1]
-    return users.max_records(cap)
+def _bound_users(learner: Learner, data: Users) -> Users:
+    """The users with the columns the learner reads: a public rule for records hashes their codes."""
+    concept: ConceptClass | None = getattr(learner, "concept", None)
+    return data if concept is None else concept.bind(data)[1]
 
 
-def _with(learner: Learner, **changes: Any) -> Any:
-    twin: Any = learner
-    own = declared(type(twin)) if has(type(twin)) or is_dataclass(twin) else {}
+def _with(learner: Learner, **changes: object) -> Learner:
+    own = declared(type(learner)) if has(type(learner)) or is_dataclass(learner) else {}
     missing = [name for name in changes if name not in own]
     if missing:
         raise TypeError(f"{type(learner).__name__} has no parameter {missing[0]!r}, which this baseline sets")
     if isinstance(learner, RegretSelection) and learner.needs_count:
         # With one record each the clip is 1 whatever the number of users: no budget for counting them.
         changes["public_n_users"] = 0
-    return evolve(twin, **changes) if changes else learner
-
-
-# The baselines
+    return evolve(learner, **changes) if changes else learner  # type: ignore[misc]
 
 
 @frozen(slots=False)
@@ -167,38 +156,37 @@ class OneRecordPerUser(Learner):
     def guarantee(self) -> Guarantee:
         return self.inner.guarantee
 
-    def _bound_users(self, data: Users) -> UserData:
-        """The users with the columns the learner reads, for a draw of records."""
-        concept = getattr(self.inner, "concept", None)
-        users = data if concept is None else concept.bind(data)[1]
+    def _in_memory(self, data: Users) -> UserData:
+        users = _bound_users(self.inner, data)
         if not isinstance(users, UserData):
             raise TypeError("record='random' draws from users in memory: pass UserData, or use record='public'")
         return users
 
-    def bind(self, data: Users) -> Any:
+    def bind(self, data: Users) -> object:
         if self.record == "public":
-            return self.inner.bind(_capped(self.inner, data, 1))
+            return self.inner.bind(_bound_users(self.inner, data).max_records(1))
         self.inner.bind(data)  # schema and public numbers are checked before any spend
-        return self._bound_users(data)
+        return self._in_memory(data)
 
     def law(self, data: Users) -> Law:
         if self.record == "public":
-            return self.inner.law(_capped(self.inner, data, 1))  # type: ignore[attr-defined,no-any-return]
-        users = self._bound_users(data)
+            return self.inner.law(_bound_users(self.inner, data).max_records(1))  # type: ignore[attr-defined,no-any-return]
+        users = self._in_memory(data)
         choices = prod(max(int(m), 1) for m in users.sizes)
-        if choices > MAX_CHOICES:
+        if choices > _MAX_CHOICES:
             raise TooLargeError(
-                f"the law averages over {choices} choices of records, at most {MAX_CHOICES}; use record='public'"
+                f"the law averages over {choices} choices of records, at most {_MAX_CHOICES}; use record='public'"
             )
         picks = product(*(range(max(int(m), 1)) for m in users.sizes))
         parts = [self.inner.law(_pick(users, np.array(pick, dtype=np.int64))) for pick in picks]  # type: ignore[attr-defined]
         return Law.mixture([(Fraction(1, choices), part) for part in parts])
 
-    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+    def shown_as(self, bound: Any, value: object) -> tuple[str, str] | None:
         return self.inner.shown_as(bound if self.record == "public" else self.inner.bind(bound), value)
 
-    def draw(self, bound: Any, rng: Rng) -> Released:
+    def draw(self, bound: object, rng: Rng) -> Released:
         if self.record == "random":
+            assert isinstance(bound, UserData)
             pick = np.array([rng.below(max(int(m), 1)) for m in bound.sizes], dtype=np.int64)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when the learner was bound before the spend
@@ -206,7 +194,7 @@ class OneRecordPerUser(Learner):
         return _renamed(self.inner.draw(bound, rng), self.guarantee, "one record per user", {})
 
 
-def _pick(users: UserData, pick: NDArray[np.int64]) -> UserData:
+def _pick(users: UserData, pick: Ints) -> UserData:
     """One record of every user who has any."""
     keep = np.zeros(users.n_records, dtype=bool)
     filled = users.sizes > 0
@@ -243,29 +231,29 @@ class GroupPrivacy(Learner):
             raise IncompatibleGuarantees(
                 "group privacy is about users with several records: name the user column in UserData"
             )
-        users = _capped(self.inner, data, self.max_records)
+        users = _bound_users(self.inner, data).max_records(self.max_records)
         if self.inner.guarantee.neighbours is Neighbours.ADD_REMOVE:
             return RecordsAsUsers(users)
-        if count_users(users) * self.max_records > MAX_SLOTS:
+        if count_users(users) * self.max_records > _MAX_SLOTS:
             raise TooLargeError(
-                f"users times max_records must be at most {MAX_SLOTS} under replace; use a smaller cap or add-remove"
+                f"users times max_records must be at most {_MAX_SLOTS} under replace; use a smaller cap or add-remove"
             )
         return RecordsAsUsers(users, self.max_records)
 
-    def bind(self, data: Users) -> Any:
+    def bind(self, data: Users) -> object:
         return self.inner.bind(self._flat(data))
 
     def law(self, data: Users) -> Law:
         return self.inner.law(self._flat(data))  # type: ignore[attr-defined,no-any-return]
 
-    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+    def shown_as(self, bound: object, value: object) -> tuple[str, str] | None:
         return self.inner.shown_as(bound, value)
 
-    def draw(self, bound: Any, rng: Rng) -> Released:
+    def draw(self, bound: object, rng: Rng) -> Released:
         return _renamed(self.inner.draw(bound, rng), self.guarantee, "group privacy", {"max_records": self.max_records})
 
 
-def _require(learner: Any, unit: Unit) -> None:
+def _require(learner: Learner, unit: Unit) -> None:
     if not isinstance(learner, Learner):
         raise TypeError(f"a baseline wraps a learner of this library, got {type(learner).__name__}")
     if learner.guarantee.unit is not unit:
@@ -274,13 +262,9 @@ def _require(learner: Any, unit: Unit) -> None:
         )
 
 
-def _renamed(released: Released, guarantee: Guarantee, method: str, more: dict[str, Any]) -> Released:
-    return replace(
-        released,
-        guarantee=guarantee,
-        parameters=dict(released.parameters) | more,
-        learner=f"{released.learner}, {method}".lstrip(", "),
-    )
+def _renamed(released: Released, guarantee: Guarantee, method: str, more: dict[str, object]) -> Released:
+    name = f"{released.learner}, {method}".lstrip(", ")
+    return replace(released, guarantee=guarantee, parameters=dict(released.parameters) | more, learner=name)
 
 
 def one_record_per_user(learner: Learner, record: str = "public") -> OneRecordPerUser:
@@ -307,16 +291,12 @@ def group_privacy(learner: Learner, max_records: int) -> GroupPrivacy:
     """
     _require(learner, Unit.USER)
     cap = positive_int(max_records, "max_records")
-    changes: dict[str, Any] = {"epsilon": learner.guarantee.epsilon / cap, "unit": Unit.ITEM, "max_records": 1}
+    small = learner.guarantee.epsilon / cap
+    changes: dict[str, object] = {"epsilon": small, "unit": Unit.ITEM, "max_records": 1}
     if learner.guarantee.delta > 0:
-        # M steps add up to delta' (1 + e**epsilon' + ...), so delta' is delta over that, rounded down.
-        small = changes["epsilon"]
+        # M steps add up to delta' (1 + e**epsilon' + ...), so delta' is delta over that, rounded down to 64 bits.
         chain = up(lambda: as_arb(cap * small).expm1() / as_arb(small).expm1()) if small else Fraction(cap)
-        changes["delta"] = _shortened(learner.guarantee.delta / chain)
+        delta = learner.guarantee.delta / chain
+        shift = 64 + delta.denominator.bit_length() - delta.numerator.bit_length()
+        changes["delta"] = Fraction(int(delta * (1 << shift)) - 1, 1 << shift)
     return GroupPrivacy(_with(learner, **changes), cap)
-
-
-def _shortened(x: Fraction) -> Fraction:
-    """At most x, with 64 significant bits."""
-    shift = 64 + x.denominator.bit_length() - x.numerator.bit_length()
-    return Fraction(int(x * (1 << shift)) - 1, 1 << shift)

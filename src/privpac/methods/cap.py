@@ -16,14 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.errors import IncompatibleGuarantees, ParameterError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.methods.base import Learner
@@ -34,8 +34,6 @@ from privpac.rng import Rng
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.ledger import BudgetLedger
-
-__all__ = ["DEFAULT_GRID", "CapSelection", "private_cap"]
 
 DEFAULT_GRID = tuple(1 << k for k in range(21))
 """1, 2, 4 … 2**20 records."""
@@ -50,14 +48,14 @@ class _AtMost:
 
     grid: tuple[int, ...]
 
-    def zero(self) -> NDArray[np.int64]:
+    def zero(self) -> Ints:
         return np.zeros(len(self.grid) + 1, dtype=np.int64)
 
-    def chunk(self, users: UserData) -> NDArray[np.int64]:
+    def chunk(self, users: UserData) -> Ints:
         first = np.searchsorted(np.array(self.grid, dtype=np.int64), users.sizes)
         return np.cumsum(np.bincount(first, minlength=len(self.grid) + 1))
 
-    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    def merge(self, a: Ints, b: Ints) -> Ints:
         return a + b
 
 
@@ -108,26 +106,23 @@ class CapSelection(Learner):
 
     @property
     def range_sensitivity(self) -> int:
-        a, b = rational(self.quantile).as_integer_ratio()
+        a, b = self.quantile.as_integer_ratio()
         return 2 * max(a, b - a) if self.neighbours is Neighbours.ADD_REMOVE else 2 * b
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 8)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 8)
 
-    def scores(self, data: Users) -> NDArray[np.int64]:
+    def scores(self, data: Users) -> Ints:
         """One integer per cap of the grid, minimised (private)."""
-        a, b = rational(self.quantile).as_integer_ratio()
-        counts = data.fold(_AtMost(tuple(self.grid)))
+        a, b = self.quantile.as_integer_ratio()
+        counts = data.fold(_AtMost(self.grid))
         return np.asarray(np.abs(b * counts[:-1] - a * counts[-1]), dtype=np.int64)
 
     def law(self, data: Users) -> Law:
         """The law over the caps of the grid (private)."""
         grid = list(self.grid)
-        return Law.from_blocks(
-            grid, grid, self.scores(self.bind(data)), rational(self.epsilon) / self.range_sensitivity
-        )
+        return Law.from_blocks(grid, grid, self.scores(self.bind(data)), self.epsilon / self.range_sensitivity)
 
     def bind(self, data: Users) -> Users:
         if data.unit != self.unit:
@@ -137,11 +132,11 @@ class CapSelection(Learner):
             )
         return data
 
-    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+    def shown_as(self, bound: Users, value: object) -> tuple[str, str] | None:
         return "released", str(value)
 
     def draw(self, bound: Users, rng: Rng) -> Released:
-        shown: dict[str, Any] = {"quantile": self.quantile, "grid": tuple(self.grid)}
+        shown: dict[str, object] = {"quantile": self.quantile, "grid": self.grid}
         return Released(int(self.law(bound).sample(rng)), self.guarantee, parameters=shown, learner="private cap")
 
 
@@ -155,7 +150,9 @@ def private_cap(
     rng: Rng | None = None,
     ledger: BudgetLedger | None = None,
 ) -> Released:
-    """A number of records that about the share ``quantile`` of the users do not exceed; ``.hypothesis`` is the cap.
+    """A number of records that about the share ``quantile`` of the users do not exceed; ``.value`` is the cap.
+
+    **Guarantees.**  ``(epsilon, 0)``-DP per user; add what is spent on the learner that uses the cap.
 
     Parameters
     ----------
@@ -174,11 +171,21 @@ def private_cap(
     ledger
         The budget that pays.
 
-    **Guarantees.**  ``(epsilon, 0)``-DP per user; add what is spent on the learner that uses the cap.
+    Returns
+    -------
+    Released
+        ``value`` is the cap, one of ``grid``.
 
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.
+
+    Examples
+    --------
     >>> from privpac.data import UserData
     >>> people = UserData.from_users([[(1, 0)] * 3] * 200 + [[(1, 1)] * 50] * 5)
-    >>> private_cap(people, epsilon=1).hypothesis in DEFAULT_GRID
+    >>> private_cap(people, epsilon=1).value in DEFAULT_GRID
     True
     """
     return CapSelection(epsilon, quantile, grid, neighbours).learn(data, rng=rng, ledger=ledger)

@@ -1,13 +1,13 @@
-"""Which rules are learned where none are named: decided by public numbers alone.
+"""Which rules are learned where none are named, and by which method where nothing is declared: by public numbers alone.
 
 | columns | rules |
 |---|---|
 | one | a cut, in either direction; of categories without an order one of them, or all but one |
 | two to four | the best such rule on any one of them |
-| five or more, none endless | a small tree; a points card with a delta and 200 people times theta declared |
+| five or more, none endless | a small tree; a scorecard with a delta and 200 people times theta declared |
 
-Theta is epsilon under add-remove and half of it under replace.  Of ``k`` labels each has a card of its own with the
-``k``-th part of the budget, whose noise is larger by the root of ``k``: so many times the people are asked for.
+Theta is epsilon under add-remove and half of it under replace.  Of ``k`` labels each has a scorecard of its own with
+the ``k``-th part of the budget, whose noise is larger by the root of ``k``: so many times the people are asked for.
 
 Why not more where it could be had: the number of people is private, and buying it costs where the budget is short; a
 delta above 0 is a weaker promise that nobody gets without asking; and what needs many people is the worst choice where
@@ -21,24 +21,22 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
-from privpac.data import Domain, Floats
+from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, shown
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.methods.registry import METHODS
+from privpac.methods.registry import DEFAULT, METHODS
 from privpac.rules.base import ConceptClass
 from privpac.rules.cuts import Thresholds
 from privpac.rules.points import Points
-from privpac.rules.scorecards import PointsCard
+from privpac.rules.scorecards import Scorecards
 from privpac.rules.small_trees import SmallTrees
 from privpac.rules.stumps import Stumps
-
-__all__ = ["WIDE", "DefaultRules", "WideDefault", "default_rules"]
 
 FEW, MANY = 2, 5
 """From so many columns on: the best of them, a small tree."""
 
-Features = Mapping[str, Domain | None]
+_Features = Mapping[str, Domain | None]
 
 
 @dataclass(frozen=True)
@@ -56,26 +54,26 @@ class WideDefault:
 
     method: str
     least: int
-    build: Callable[[Features], ConceptClass]
+    build: Callable[[_Features], ConceptClass]
 
 
-CARD_FROM = 200
-"""People times theta from which a card is better than a tree on most tables: the sign changes near 150."""
+SCORECARD_FROM = 200
+"""People times theta from which a scorecard is better than a tree on most tables: the sign changes near 150."""
 
 WIDE: dict[str, WideDefault] = {
-    "card": WideDefault("card", CARD_FROM, lambda features: PointsCard(dict(features))),
+    "scorecard": WideDefault("scorecard", SCORECARD_FROM, lambda features: Scorecards(dict(features))),
 }
 """By method."""
 
 
-def _questions(columns: Features) -> str:
+def _questions(columns: _Features) -> str:
     """What stumps ask of these columns."""
     orders = {domain is None or domain.ordered for domain in columns.values()}
     return "cut or category" if len(orders) == 2 else "cut" if True in orders else "category"
 
 
 def default_rules(
-    features: Features,
+    features: _Features,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -100,7 +98,7 @@ def default_rules(
     if method == "small-tree":
         return DefaultRules(SmallTrees(columns), method, "the method small-tree asked for")
     # A small tree asks about public cut points, and there are none on the whole line.
-    endless = any(isinstance(domain, Floats) for domain in columns.values())
+    endless = any(not getattr(domain, "bounded", True) for domain in columns.values())
     if method != "auto" or len(columns) < MANY or endless:
         if len(columns) < FEW:
             ((name, domain),) = columns.items()
@@ -131,3 +129,49 @@ def default_rules(
 def unused(rules: DefaultRules, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options without those that the rules have no use for: a small tree is pure, whatever delta is allowed."""
     return {name: value for name, value in options.items() if name != "delta" or rules.method != "small-tree"}
+
+
+# A method and the reason for it: what a recommendation is, wherever it comes from.
+
+
+_BASES = {
+    "": "{}",
+    "predicted": "a simulation says so (not a certificate): {}",
+    "unpredicted": "it is the default, with {}",
+    "default": "it is {}",
+    "least": "it has {}",
+}
+"""What a reason rests on, and how it continues "because": nothing said, a prediction, the default where there is no
+prediction or in general, the least certified number."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the reason for it, and what that rests on.
+
+    >>> print(Choice("hybrid", "the default: nothing is declared", "default"))
+    hybrid: the default: nothing is declared
+    >>> Choice("hybrid", "the default: nothing is declared", "default").because
+    'it is the default: nothing is declared'
+    """
+
+    method: str
+    reason: str
+    basis: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method}: {self.reason}"
+
+    @property
+    def because(self) -> str:
+        """The reason as the end of a sentence."""
+        return _BASES[self.basis].format(self.reason)
+
+
+def default_method(setting: str) -> Choice:
+    """The method where nothing but the setting is declared."""
+    if setting == "realizable":
+        return Choice("realizable", "some rule is declared to be right")
+    return Choice(
+        DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune", "default"
+    )

@@ -1,13 +1,14 @@
-"""Two voices: the default learner for real, noisy labels.
+"""Hybrid selection: the default learner for real, noisy labels.
 
-Two voices score every rule: the *clip voice* ``C`` by how much worse than each user's own best rule it does, cut off at
-``own_clip(m)``, and the *mean voice* ``M`` by per-user averages (``rules.profile``).  One exponential law over pairs
-(voice, rule) is sampled, and only the rule is released.  The mean voice pays a handicap, so that with few users the
-clip voice speaks and with many the unbiased mean:
+Hybrid selection score every rule: the *clipped score* ``C`` by how much worse than each user's own best rule it does,
+cut off at ``own_clip(m)``, and the *mean score* ``M`` by per-user averages (``rules.profile``).  One exponential law
+over pairs (score, rule) is sampled, and only the rule is released.  The mean score pays a penalty, so that with few
+users the clipped score decides and with many the unbiased mean:
 
-    P(clip, h) ~ exp(-theta C(h) / levels)          theta = epsilon (add-remove) or epsilon / 2 (replace) P(mean, h) ~
-    exp(-theta A(h) / levels)          A = M + min(D, K) + B,   D the users' own luck, summed K = floor(4 bits levels /
-    theta)                B = floor(bits levels / theta),   bits = bit length of |H| - 1, at least 1
+    P(clip, h) ~ exp(-theta C(h) / levels)      theta = epsilon (add-remove) or epsilon / 2 (replace)
+    P(mean, h) ~ exp(-theta A(h) / levels)      A = M + min(D, K) + B,   D the users' own optimism, summed
+    K = floor(4 bits levels / theta)
+    B = floor(bits levels / theta)              bits = bit length of |H| - 1, at least 1
 
 No number of users is needed, declared or bought.
 
@@ -16,92 +17,96 @@ user: every clip score grows by an integer in ``0..levels``; every mean score by
 m) <= levels - d`` (the room, see ``rules.profile``) and ``w = min(D + d, K) - min(D, K)`` in ``0..d``, since ``x ->
 min(x, K)`` rises by at most its argument's rise.  So all ``2 |H|`` scores grow within one interval ``[0, levels]``; a
 user without records adds 0.  The range rule of ``methods.base`` applies with ``R = levels`` under add-remove and ``2 *
-levels`` under replace.  Forgetting the voice is post-processing.
+levels`` under replace.  Forgetting the score is post-processing.
 
-**Accuracy.**  ``C >= M`` for every rule and the handicap is at most ``5 bits / theta`` users' votes, whatever their
-number: the error tends to that of the best rule whoever the users are (``certify_voices_any``).
+**Accuracy.**  ``C >= M`` for every rule and the penalty is at most ``5 bits / theta`` users' votes, whatever their
+number: the error tends to that of the best rule whoever the users are (``certify_hybrid_any``).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Floats64
 from privpac.bisection import least, least_between
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law import Law
+from privpac.law.blocks import Cell
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of
-from privpac.methods.regret_noise import (
+from privpac.methods.goal import RuleGoal, kept_by_numbers
+from privpac.methods.record import PlannedMethod
+from privpac.methods.regret import (
     ALPHA_BOTTOM,
-    MAX_RECORDS,
+    MAX_REGRET_RECORDS,
     NOISE_TOP,
     TILTS,
-    read_records,
+    read_record_count,
     read_theta,
     regret_factors,
 )
-from privpac.parameters import bounds, handicap, named, own_clip, whole
+from privpac.parameters import DEFAULT_LEVELS, bounds, named, own_clip, penalty, whole
 from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
-from privpac.rules.profile import Profile, Step, Voices
-from privpac.rules.statistics import DEFAULT_LEVELS
-from privpac.sample_size import LIMIT, SLACK, Certificate, open_unit
+from privpac.rules.profile import HybridStatistic, Profile, Step
+from privpac.sample_size import LIMIT, MOST_READ, SLACK, Certificate, fewest, numbers_up_to, open_unit
 from privpac.special import binom
 
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = [
-    "TwoVoices",
-    "certify_voices_any",
-    "certify_voices_noise",
-    "voices_excess",
-]
-
-
-# Users that two voices need: certificates that hold for every larger number of users too.
+# Users that hybrid selection needs: certificates that hold for every larger number of users too.
 #
-# The learner draws a pair (voice, rule): clip voice ``C`` with clip ``tau = own_clip(m)``, mean voice ``A = M + min(D,
-# K) + B`` with ``K + B <= 5 bits levels / theta`` (``methods.hybrid``).  With ``h*`` the best rule of the population
-# and ``h`` a rule of excess error above ``alpha``, the probability of (voice, h) is at most ``exp(-theta' (its score -
-# the score of any fixed pair) / levels)`` for every ``0 < theta' <= theta``, and users are independent, so
+# The learner draws a pair (score, rule): clipped score ``C`` with clip ``tau = own_clip(m)``, mean score ``A = M +
+# min(D, K) + B`` with ``K + B <= 5 bits levels / theta`` (``methods.hybrid``).  With ``h*`` the best rule of the
+# population and ``h`` a rule of excess error above ``alpha``, the probability of (score, h) is at most ``exp(-theta'
+# (its score - the score of any fixed pair) / levels)`` for every ``0 < theta' <= theta``, and users are independent, so
 #
 #     Pr[bad] <= B_C(n) + B_A(n),      each B(n) = min over terms of |H| exp(c + n ln f),  f < 1.
 #
 # Every term falls with ``n``, so do minima and sums: what is certified at ``n`` is certified at every larger number.
 #
-# **Terms.**  (K1) *own voice*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip;
-# (mean, h) against (mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels: ``f_M =
-# (cosh(t) - alpha sinh(t))**m`` with ``t = theta'/m`` (each step replaced by +-1 of the same mean, then the mean
-# lowered
-# to alpha: a convex falling function only grows); any users: the same with ``m = 1``.
+# **Terms.**  (K1) *own score*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip;
+# (mean, h) against (mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels:
 #
-# (K2) *clip voice against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's
-# ``f`` under bounded noise); or ``f = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))``, ``F(t) =
-# E exp(-t min(W, tau)/tau)``, ``W = 2 Bin(m, (1 + alpha)/2) - m``, ``k = 4`` for thresholds and ``|H|`` for a finite
-# class: with ``b' = r(h*)``, ``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``, Cauchy-Schwarz, and ``E b'**2
+#     f_M = (cosh(t) - alpha sinh(t))**m,      t = theta'/m
+#
+# (each step replaced by +-1 of the same mean, then the mean lowered to alpha: a convex falling function only grows);
+# any users: the same with ``m = 1``.
+#
+# (K2) *clipped score against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's
+# ``f`` under bounded noise); or, with ``k = 4`` for thresholds and ``|H|`` for a finite class,
+#
+#     f    = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))
+#     F(t) = E exp(-t min(W, tau)/tau),      W = 2 Bin(m, (1 + alpha)/2) - m
+#
+# because with ``b' = r(h*)``, ``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``, Cauchy-Schwarz, and ``E b'**2
 # <= 2 m (1 + ln k)``.
 #
-# (K3) *mean voice against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for
-# the reference weight, ``c = -l theta' B / levels`` and ``f = f_mean Psi(q) + Psi(q e**s) - 1``, ``Psi(z) = 1 +
-# sum_{j=1..tau} (e**(k j) - e**(k (j-1))) z**j``, ``k = l theta' (1/tau - 1/m)``, ``q = eta/(1 - eta)``, ``s =
-# theta'/m``, ``q e**s < 1``: the bracket ``min(b', tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau -
-# 1/m)``, and ``b'`` is the larger of the best gains on the far side of h* (independent of ``a``, at least j with
-# probability at most ``q**j``) and on h's side (given that the walk visits -j, ``E exp(-s a) <= exp(s j)``).
+# (K3) *mean score against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for
+# the reference weight, ``c = -l theta' B / levels`` and
+#
+#     f      = f_mean Psi(q) + Psi(q e**s) - 1
+#     Psi(z) = 1 + sum_{j=1..tau} (e**(k j) - e**(k (j-1))) z**j
+#     k      = l theta' (1/tau - 1/m),      q = eta/(1 - eta),      s = theta'/m,      q e**s < 1
+#
+# The bracket ``min(b', tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau - 1/m)``, and ``b'`` is the larger
+# of the best gains on the far side of h* (independent of ``a``, at least j with probability at most ``q**j``) and on
+# h's side (given that the walk visits -j, ``E exp(-s a) <= exp(s j)``).
 #
 # Rounding to ``levels`` steps costs ``theta' / levels`` in ``ln f`` where ``m`` (clip terms: ``tau``) does not divide
 # them.
 
-
-Array = NDArray[np.float64]
 _MIXES, _FINE = 8, 15
 ROUNDS = 3
 """How often ``theta'`` is refined around its best values, so that more budget never asks for more users."""
@@ -113,14 +118,14 @@ _MAX_LAW = 1 << 16
 """Records per user up to which the law of ``W`` is summed term by term."""
 
 
-Family = Callable[[Array], tuple[Array, Array]]
+_Family = Callable[[Floats64], tuple[Floats64, Floats64]]
 """Terms ``(c, ln f)`` for an array of ``theta'``."""
 
 
 class _Terms:
-    """The terms of one voice: families over a grid of ``theta'``, of which those with ``ln f < 0`` bound something."""
+    """The terms of one score: families over a grid of ``theta'``, of which those with ``ln f < 0`` bound something."""
 
-    def __init__(self, families: list[Family], grid: Array) -> None:
+    def __init__(self, families: list[_Family], grid: Floats64) -> None:
         self.families, self.grids = families, [grid] * len(families)
         self.values = [family(grid) for family in families]
         self._gather()
@@ -149,50 +154,46 @@ class _Terms:
         self._gather()
 
 
-def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int, beat: int | None) -> int | None:
+def _least(scores: list[_Terms], log_size: float, beta: float, rounds: int, beat: int | None) -> int | None:
     """The least n with ``B_C(n) + B_A(n) <= beta``; the sum falls with n.  ``beat``: None where it is that or more by
     far."""
 
     def enough(n: int, room: float = -SLACK) -> bool:
-        return sum(math.exp(min(0.0, log_size + voice.log_bound(n))) for voice in voices) <= beta * (1 + room)
+        return sum(math.exp(min(0.0, log_size + score.log_bound(n))) for score in scores) <= beta * (1 + room)
 
     if beat is not None and not enough(beat, _ROOM):
         return None
     found = least(enough, limit=LIMIT)
     for _ in range(rounds if found is not None else 0):
         assert found is not None
-        for voice in voices:
-            voice.refine(found)
+        for score in scores:
+            score.refine(found)
         # What was enough is enough with more terms too, and mostly little less.
         near = found - found // 32 - 1
         found = least_between(enough, near, found) if near <= 0 or not enough(near) else least_between(enough, 0, near)
     return found
 
 
-# Parameters
-
-
-def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[float, float, float, float, int]:
+def _read(
+    theta: Rational, alpha: Rational, beta: Rational, size: int, levels: int
+) -> tuple[float, float, float, float, int]:
     """theta, alpha, beta, ln |H|, levels."""
     rate = read_theta(theta)
     excess = open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha")
     return rate, excess, open_unit(beta, "beta"), math.log(positive_int(size, "size")), positive_int(levels, "levels")
 
 
-def _handicap(theta: Rational, size: int, levels: int) -> tuple[float, float]:
+def _penalty(theta: Rational, size: int, levels: int) -> tuple[float, float]:
     """``(K + B) / levels`` and ``B / levels``."""
-    most, always = handicap(rational(theta, "theta", above=0), max(1, (size - 1).bit_length()), levels)
+    most, always = penalty(rational(theta, "theta", above=0), max(1, (size - 1).bit_length()), levels)
     return float(Fraction(most + always, levels)), float(Fraction(always, levels))
 
 
-def _rounding(grid: Array, levels: int, clip: int) -> Array:
+def _rounding(grid: Floats64, levels: int, clip: int) -> Floats64:
     return grid / levels if levels % clip else np.zeros_like(grid)
 
 
-# Bounded noise
-
-
-def certify_voices_noise(
+def certify_hybrid_noise(
     *,
     records_per_user: int,
     noise: Rational,
@@ -214,24 +215,24 @@ def certify_voices_noise(
     ``beat``: so many users or more are of no interest, and perhaps not found.
 
     >>> given = dict(size=1025, theta=1, alpha=0.02, beta=0.1, levels=840)
-    >>> [certify_voices_noise(records_per_user=m, noise=0, **given).n_users for m in (1, 4, 16, 64)]
+    >>> [certify_hybrid_noise(records_per_user=m, noise=0, **given).n_users for m in (1, 4, 16, 64)]
     [726, 293, 131, 62]
     """
     rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
-    m = read_records(records_per_user, MAX_RECORDS)
+    m = read_record_count(records_per_user, MAX_REGRET_RECORDS)
     wrong = float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP))
-    tau, (both, always) = own_clip(m), _handicap(theta, size, steps)
+    tau, (both, always) = own_clip(m), _penalty(theta, size, steps)
 
-    def mean(t: Array) -> Array:
+    def mean(t: Floats64) -> Floats64:
         return np.log(unclipped(t) * (1 + SLACK)) + _rounding(t, steps, m)
 
-    def clip(t: Array) -> tuple[Array, Array]:
+    def clip(t: Floats64) -> tuple[Floats64, Floats64]:
         return np.zeros_like(t), np.log(regret_factors(m, tau, wrong, excess, t) * (1 + SLACK)) + _rounding(
             t, steps, tau
         )
 
-    def mixed(share: float) -> Family:
-        def terms(t: Array) -> tuple[Array, Array]:
+    def mixed(share: float) -> _Family:
+        def terms(t: Floats64) -> tuple[Floats64, Floats64]:
             f = _mixed(unclipped(t), m, tau, wrong / (1 - wrong), share, t)
             return -share * always * t, np.log(f * (1 + SLACK)) + _rounding(t, steps, m)
 
@@ -240,17 +241,17 @@ def certify_voices_noise(
     grid = rate * np.arange(1, TILTS + 1) / TILTS
     on_grid = regret_factors(m, m, wrong, excess, grid)
 
-    def unclipped(t: Array) -> Array:
+    def unclipped(t: Floats64) -> Floats64:
         return on_grid if t is grid else regret_factors(m, m, wrong, excess, t)
 
-    # Nothing is cut off where tau = m: both voices are the mean.
+    # Nothing is cut off where tau = m: both scores are the mean.
     mixes = [mixed(i / _MIXES) for i in range(1, _MIXES + 1)] if tau < m else []
-    voices = [_Terms([lambda t: (np.zeros_like(t), mean(t)), *mixes], grid)]
+    scores = [_Terms([lambda t: (np.zeros_like(t), mean(t)), *mixes], grid)]
     if tau < m:
-        voices.append(_Terms([clip, lambda t: (both * t, mean(t))], grid))
+        scores.append(_Terms([clip, lambda t: (both * t, mean(t))], grid))
     return Certificate.upper(
-        _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0), beat),
-        "two voices, bounded noise",
+        _least(scores, log_size, failure, positive_int(rounds, "rounds", minimum=0), beat),
+        "hybrid selection, bounded noise",
         f"thresholds, users with the same law and equally many records, each label wrong with probability at most "
         f"{noise} at every x",
         tau=tau,
@@ -258,7 +259,7 @@ def certify_voices_noise(
     )
 
 
-def _mixed(mean: Array, m: int, tau: int, q: float, share: float, grid: Array) -> Array:
+def _mixed(mean: Floats64, m: int, tau: int, q: float, share: float, grid: Floats64) -> Floats64:
     """``f`` of (K3); infinite where ``q e**s >= 1``."""
     k, s = share * grid * (1 / tau - 1 / m), grid / m
     j = np.arange(1, tau + 1)[:, None]
@@ -268,10 +269,7 @@ def _mixed(mean: Array, m: int, tau: int, q: float, share: float, grid: Array) -
     return np.asarray(np.where(q * np.exp(s) < 1, mean * far + near, np.inf))
 
 
-# Any labels, any users
-
-
-def certify_voices_any(
+def certify_hybrid_any(
     *,
     records_per_user: int | None,
     size: int,
@@ -290,61 +288,55 @@ def certify_voices_any(
     of ``size`` rules.  ``beat``: so many users or more are of no interest, and perhaps not found.
 
     >>> given = dict(size=1025, theta=1, alpha=0.05, beta=0.1, levels=840)
-    >>> [certify_voices_any(records_per_user=m, **given).n_users for m in (4, 256, 1024, None)]
+    >>> [certify_hybrid_any(records_per_user=m, **given).n_users for m in (4, 256, 1024, None)]
     [3719, 325, 192, 9932]
     """
     rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
     m = 1 if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 50)
-    tau, (both, _) = own_clip(m), _handicap(theta, size, steps)
+    tau, (both, _) = own_clip(m), _penalty(theta, size, steps)
 
-    def mean(t: Array) -> Array:
+    def mean(t: Floats64) -> Floats64:
         # Unknown numbers of records need not divide the levels.
         rounding = t / steps if records_per_user is None else _rounding(t, steps, m)
         return m * np.log1p(2 * np.sinh(t / m / 2) ** 2 - excess * np.sinh(t / m)) + SLACK + rounding
 
-    def apart(t: Array) -> tuple[Array, Array]:
+    def apart(t: Floats64) -> tuple[Floats64, Floats64]:
         return both * t, _apart(m, tau, excess, math.log(4) if thresholds else log_size, t) + _rounding(t, steps, tau)
 
     k = np.arange(1, 65)
     # each value once: between a value and itself there is nothing to refine
     grid = np.unique(np.concatenate([rate * k / 64, rate * 2.0 ** (-k / 8)]))
-    voices = [_Terms([lambda t: (np.zeros_like(t), mean(t))], grid)]
+    scores = [_Terms([lambda t: (np.zeros_like(t), mean(t))], grid)]
     if records_per_user is None or tau < m:
         known = [apart] if records_per_user is not None and m <= _MAX_LAW else []
-        voices.append(_Terms([lambda t: (both * t, mean(t)), *known], grid))
-    who = (
-        "independent users of any kind"
-        if records_per_user is None
-        else "users with the same law and equally many records"
-    )
-    details: dict[str, Any] = {} if records_per_user is None else {"tau": tau, "records_per_user": m}
-    found = _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0), beat)
-    return Certificate.upper(found, "two voices, any labels", who, **details)
+        scores.append(_Terms([lambda t: (both * t, mean(t)), *known], grid))
+    found = _least(scores, log_size, failure, positive_int(rounds, "rounds", minimum=0), beat)
+    if records_per_user is None:
+        return Certificate.upper(found, "hybrid selection, any labels", "independent users of any kind")
+    who = "users with the same law and equally many records"
+    return Certificate.upper(found, "hybrid selection, any labels", who, tau=tau, records_per_user=m)
 
 
-def _apart(m: int, tau: int, alpha: float, log_k: float, grid: Array) -> Array:
+def _apart(m: int, tau: int, alpha: float, log_k: float, grid: Floats64) -> Floats64:
     """``ln f`` of the second half of (K2)."""
     w = 2 * np.arange(m + 1) - m
     mass = binom.logpmf(np.arange(m + 1), m, (1 + alpha) / 2)
 
-    def clipped(t: Array) -> Array:
+    def clipped(t: Floats64) -> Floats64:
         return np.array([np.exp(np.minimum(mass - x * np.minimum(w, tau) / tau, 600.0)).sum() for x in t])
 
-    luck = math.sqrt(2 * (1 + log_k) / m)
-    return np.log((clipped(grid) + np.expm1(grid) * luck * np.sqrt(clipped(2 * grid))) * (1 + SLACK))
+    optimism = math.sqrt(2 * (1 + log_k) / m)
+    return np.log((clipped(grid) + np.expm1(grid) * optimism * np.sqrt(clipped(2 * grid))) * (1 + SLACK))
 
 
-# Every data set
-
-
-def voices_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, levels: int) -> float:
+def hybrid_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, levels: int) -> float:
     """What the error *on the users present* exceeds the least one by, at most, with probability ``1 - beta`` over the
     draw: every data set.
 
     ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of
-    the clip voice weighs at most ``e**(5 bits)`` times what it weighs in the mean voice (``C >= M``).
+    the clipped score weighs at most ``e**(5 bits)`` times what it weighs in the mean score (``C >= M``).
 
-    >>> round(voices_excess(n_users=10_000, size=1025, theta=1, beta=0.1, levels=840), 4)
+    >>> round(hybrid_excess(n_users=10_000, size=1025, theta=1, beta=0.1, levels=840), 4)
     0.0076
     """
     rate, _, failure, log_size, steps = _read(theta, "1/2", beta, size, levels)
@@ -355,7 +347,7 @@ def voices_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, l
 
 
 @frozen(slots=False, field_transformer=named)
-class TwoVoices(Selection):
+class HybridSelection(Selection):
     """The user gives epsilon and a domain and nothing else.
 
     Parameters
@@ -363,10 +355,17 @@ class TwoVoices(Selection):
     levels : int, optional
         Steps in which a user's contribution is counted (public).
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.rules import Thresholds
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": Integers(0, 9)})
-    >>> learner = TwoVoices(Thresholds(), epsilon=1)
+    >>> learner = HybridSelection(Thresholds(), epsilon=1)
     >>> str(learner.guarantee)
     '(1, 0)-DP per user, add-remove'
     >>> learner.law(people).mode, learner.rule_law(people).mode
@@ -380,35 +379,31 @@ class TwoVoices(Selection):
         """The per-user privacy of the selection: ``eta * levels``."""
         return self.rate(self.epsilon, 1)
 
-    def handicap(self, bits: int) -> tuple[int, int]:
-        """``K``, the most that luck is worth to the mean voice, and ``B``, what it pays in any case; constants of the
-        law.
+    def penalty(self, bits: int) -> tuple[int, int]:
+        """``K``, the most that optimism is worth to the mean score, and ``B``, what it pays in any case; constants of
+        the law.
 
         >>> from privpac.rules import Thresholds
-        >>> TwoVoices(Thresholds(), epsilon="1/2", neighbours="replace").handicap(1)
+        >>> HybridSelection(Thresholds(), epsilon="1/2", neighbours="replace").penalty(1)
         (13440, 3360)
         """
-        return handicap(self.theta, bits, self.levels)
+        return penalty(self.theta, bits, self.levels)
 
     # Laws
 
     def scores(self, bound: Bound) -> Profile:
-        """The scores of all pairs: clip voice at ids ``0..|H| - 1``, mean voice at ``|H|..2|H| - 1``."""
-        folded = profile_of(bound, Voices(self.levels))
+        """The scores of all pairs: clipped score at ids ``0..|H| - 1``, mean score at ``|H|..2|H| - 1``."""
+        folded = profile_of(bound, HybridStatistic(self.levels))
         if self.epsilon == 0:  # nothing is told apart
             return Profile(tuple(Step(s.offset, s.starts, s.end, np.zeros_like(s.scores)) for s in folded.steps))
-        _, more = self._added(folded.luck, bound)
+        most, always = self.penalty(bound.concept.bits)
+        more = min(folded.optimism, most) + always
         return Profile(
             tuple(
                 s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more)
                 for s in folded.steps
             )
         )
-
-    def _added(self, luck: int, bound: Bound) -> tuple[int, int]:
-        """What each voice adds to its scores: nothing, and the handicap."""
-        most, always = self.handicap(bound.concept.bits)
-        return 0, min(luck, most) + always
 
     def law(self, data: Users) -> Law:
         """The law over pairs: id ``h`` is (clip, rule h), id ``|H| + h`` is (mean, rule h)."""
@@ -419,31 +414,109 @@ class TwoVoices(Selection):
         bound = self.bind(data)
         size = bound.concept.size
 
-        def rules(ids: Any) -> range:
+        def rules(ids: Cell) -> range:
+            assert isinstance(ids, range)
             return range(ids.start % size, ids.start % size + (ids.stop - ids.start))
 
         return self._law(bound).map_blocks(rules)
 
     def outcome_text(self, concept: ConceptClass, pair: int) -> str:
         """A value of the law in words, for audits."""
-        voice, rule = divmod(pair, concept.size)
-        return f"{concept.decode(rule)} ({('clip', 'mean')[voice]} voice)"
+        score, rule = divmod(pair, concept.size)
+        return f"{concept.decode(rule)} ({('clip', 'mean')[score]} score)"
 
-    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
-        return super().shown_as(bound, value % bound.concept.size)  # which voice it was is not shown
+    def shown_as(self, bound: Bound, value: object) -> tuple[str, str] | None:
+        assert isinstance(value, int)
+        return super().shown_as(bound, value % bound.concept.size)  # which score it was is not shown
 
     def _law(self, bound: Bound) -> Law:
         return self.scores(bound).law(self.rate(self.epsilon, self.levels))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        return self.release_id(
-            bound, self._pair(bound, rng) % bound.concept.size, {"levels": self.levels}, "two voices"
-        )
-
-    def _pair(self, bound: Bound, rng: Rng) -> int:
-        """One draw from the law of ``law``, without laying it out where two profiles of millions of blocks would be
-        copied."""
+        eta, size = self.rate(self.epsilon, self.levels), bound.concept.size
+        # One draw from the law of pairs; it is not laid out where two profiles of millions of blocks would be copied.
         if self.epsilon == 0:
-            return int(self._law(bound).sample(rng))
-        eta = self.rate(self.epsilon, self.levels)
-        return drawn_id(bound, Voices(self.levels), eta, rng, lambda luck: self._added(luck, bound))
+            pair = int(self._law(bound).sample(rng))
+        else:
+            pair = drawn_id(bound, HybridStatistic(self.levels), eta, rng, self.penalty(bound.concept.bits))
+        return self.release_id(bound, pair % size, {"levels": self.levels}, "hybrid selection")
+
+
+# Its lines in a plan
+
+
+_BELOW_TEN = (
+    "100 105 110 115 120 125 130 135 140 145 150 155 160 170 175 180 190 200 210 220 225 230 240 250 260 270 275 280 "
+    "300 320 340 350 360 380 400 420 450 480 500 520 550 600 650 700 750 800 850 900 950"
+)
+_ABOVE_TEN = "100 120 150 200 300 500 700"
+"""Leading digits of the values of epsilon that a learner may be planned with; above ten they hardly matter."""
+
+
+def round_values(most: Fraction) -> Iterator[Fraction]:
+    """Round numbers from ``most`` downwards, without end: the same for everyone, so that who may spend more may choose
+    among more of them.
+
+    >>> [float(value) for value in itertools.islice(round_values(Fraction("1.07")), 4)]
+    [1.05, 1.0, 0.95, 0.9]
+    """
+    for power in itertools.count(math.floor(math.log10(most)) + 1, -1):
+        digits = (_BELOW_TEN if power < 1 else _ABOVE_TEN).split()
+        values = (int(leading) * Fraction(10) ** (power - 2) for leading in reversed(digits))
+        yield from (value for value in values if value <= most)
+
+
+def _users(
+    goal: RuleGoal, certify: Callable[..., Certificate], m: int, *, beat: int | None = None, **more: Any
+) -> Certificate:
+    given = {"size": goal.concept.size, "theta": goal.theta, "levels": DEFAULT_LEVELS, **goal.accuracy, **more}
+
+    def certified(size: int, beat: int | None) -> Certificate:
+        return certify(records_per_user=size, beat=beat, **given)
+
+    return fewest(m, certified, partial(_worth, goal), beat if goal.within is None else goal.within + 1)
+
+
+def _worth(goal: RuleGoal, records: int) -> float:
+    """Fewer users are never certified with so many records: the clipped score's vote is worth at most ``alpha m/tau``
+    (see ``regret.plan_own_clip``)."""
+    exponent = (float(goal.concept.log_size) - math.log(goal.beta)) / float(goal.alpha * goal.theta)
+    return exponent * own_clip(records) / records
+
+
+@kept_by_numbers
+def certified_voices(goal: RuleGoal, m: int) -> Certificate:
+    return _users(goal, certify_hybrid_any, m, thresholds=goal.on_a_line)
+
+
+@kept_by_numbers
+def _bounded_noise(wanted: RuleGoal, m: int) -> Certificate:
+    """The fewest users at a round epsilon up to this one.
+
+    With a larger epsilon the mean score takes over sooner, sometimes before it has enough users (83 certified at 1.3,
+    128 at 1.7): who may spend more may also spend less.  Round values alone are tried, this epsilon only if it is one:
+    more budget then has all the choices that less has, and never certifies more users.
+    """
+    fewest_users: Certificate | None = None
+    for epsilon in round_values(wanted.epsilon):
+        goal, beat = replace(wanted, epsilon=epsilon), None
+        if fewest_users is not None:
+            n = fewest_users.n_users
+            beat = n if wanted.within is None else wanted.within + 1
+            fewest_ever = min(_worth(goal, size) for size in numbers_up_to(min(m, MOST_READ)))
+            if beat is None or fewest_ever >= beat or (n is not None and n < beat):
+                break
+        found = _users(goal, certify_hybrid_noise, m, beat=beat, noise=wanted.noise or 0)
+        if fewest_users is None or (found.n_users is not None and (beat is None or found.n_users < beat)):
+            fewest_users = found.run_with(epsilon=epsilon)
+    assert fewest_users is not None
+    return fewest_users
+
+
+def hybrid_rows(goal: RuleGoal) -> list[PlannedMethod]:
+    lines = [PlannedMethod("hybrid selection", partial(certified_voices, goal))]
+    if goal.bounded_noise:
+        less = ", at this epsilon or less (its command says which)"
+        name = "hybrid selection, bounded noise"
+        lines.append(PlannedMethod(name, partial(_bounded_noise, goal), less, bounded_noise=True))
+    return lines

@@ -20,18 +20,19 @@ Never take a width from the data.  Users who differ among themselves more than t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
-from privpac.data import Domain, Grid, Integers, UserData
+from privpac.arrays import Codes, Ints
+from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
 from privpac.exact import Rational, rational, root_up
@@ -40,8 +41,7 @@ from privpac.law import Law
 from privpac.mechanisms.laplace import Laplace
 from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest
 from privpac.methods.base import Learner
-from privpac.methods.padding import public_count, read_slots
-from privpac.methods.trimmed import distance_of, no_release, spreads, trimmed_sums
+from privpac.methods.trimmed import distance_of, no_release, public_count, read_slots, spreads, trimmed_sums
 from privpac.parameters import (
     Composed,
     bounds,
@@ -64,26 +64,13 @@ from privpac.rng import Rng
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = [
-    "FriendlyMean",
-    "Friends",
-    "MeanBound",
-    "MeanLearner",
-    "MeanVector",
-    "TrimmedMean",
-    "friends",
-    "user_steps",
-]
-
-
 # What the mean learners share: users' means on a public integer grid, and the published vector.
 #
 # Every column is a number on a declared range.  A user's mean of a column becomes the nearest of ``0..levels`` (halves
 # up), in exact integers, from that user's records only; a user without records stands in the middle.
 
 
-Ints = NDArray[np.int64]
-MAX_LEVELS = 1 << 20
+MAX_MEAN_LEVELS = 1 << 20
 _HALF = np.uint64(32)
 
 
@@ -113,7 +100,7 @@ class MeanVector:
     def __str__(self) -> str:
         return ", ".join(f"mean of {name} = {float(value):.6g}" for name, value in zip(self.features, self.values))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"features": list(self.features), "values": list(self.values)}
 
     @classmethod
@@ -139,7 +126,7 @@ def user_steps(users: UserData, name: str, size: int, levels: int) -> Ints:
 
 @dataclass(frozen=True)
 class _Means:
-    """A kernel: users by columns, each mean as a step in 0..levels."""
+    """A kernel: users by columns (name, size), each mean as a step in 0..levels."""
 
     columns: tuple[tuple[str, int], ...]
     levels: int
@@ -154,7 +141,7 @@ class _Means:
         return np.concatenate([a, b])
 
 
-def _sums(values: NDArray[np.uint64], offsets: Ints) -> list[int]:
+def _sums(values: Codes, offsets: Ints) -> list[int]:
     """Exact sums by user: halves of 32 bits, so that 2**32 records of one user cannot overflow."""
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     return [int(x) for x in running[offsets[1:]] - running[offsets[:-1]]]
@@ -167,6 +154,18 @@ class MeanBound:
     users: Users
     features: Mapping[str, Domain]
     n_users: int
+
+
+@dataclass(frozen=True, repr=False)
+class MeanReading:
+    """What a mean is released from (private but for the last three): the distance to instability and the integers that
+    stand for the means; the largest of them, the noise they get, and the steps that one of them is worth."""
+
+    distance: int
+    values: list[int]
+    top: int
+    noise: Laplace
+    spacing: Fraction
 
 
 @frozen(slots=False, field_transformer=named)
@@ -217,10 +216,12 @@ class MeanLearner(Composed, Learner):
     delta: Fraction = field(converter=probability)
     neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
-    features: Any = field(kw_only=True, default=None, converter=columns_or_none)
-    levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    features: tuple[str, ...] | None = field(kw_only=True, default=None, converter=columns_or_none)
+    levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_MEAN_LEVELS))
     max_records: int | None = field(kw_only=True, default=None, converter=whole_or_none)
     gate: Gate = part(Gate)
+
+    title: ClassVar[str]
 
     def __attrs_post_init__(self) -> None:
         read_slots(self.gate.slots, self.neighbours)
@@ -229,8 +230,14 @@ class MeanLearner(Composed, Learner):
     @cached_property
     def test(self) -> ReleaseTest:
         """The release test: ``share`` of epsilon and all of delta."""
-        tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": self.gate.failure}
-        return ReleaseTest(self.gate.share * self.epsilon, self.delta, ladder=self.gate.ladder, **tags)
+        return ReleaseTest(
+            self.gate.share * self.epsilon,
+            self.delta,
+            ladder=self.gate.ladder,
+            failure=self.gate.failure,
+            unit=self.unit,
+            neighbours=self.neighbours,
+        )
 
     @property
     def ladder(self) -> int:
@@ -260,7 +267,7 @@ class MeanLearner(Composed, Learner):
         if unknown:
             raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}") from None
         domains = {name: data.features[name] for name in names}
-        odd = [name for name, domain in domains.items() if not isinstance(domain, (Integers, Grid))]
+        odd = [name for name, domain in domains.items() if domain is None or not domain.stepped]
         if odd:
             raise ParameterError(
                 f"columns {odd} have no declared range of evenly spaced numbers; declare Integers or Grid in UserData"
@@ -268,6 +275,35 @@ class MeanLearner(Composed, Learner):
         users = data if self.max_records is None else data.max_records(self.max_records)
         n = public_count(users, self.gate.slots)
         return MeanBound(users, {name: domain for name, domain in domains.items() if domain is not None}, n)
+
+    # Laws
+
+    @abstractmethod
+    def read(self, bound: MeanBound) -> MeanReading:
+        """The distance and the numbers to release (private)."""
+
+    @abstractmethod
+    def public(self, bound: MeanBound) -> dict[str, object]:
+        """Public parameters beside the levels."""
+
+    def law(self, data: Users) -> Law:
+        """The law of the noisy numbers, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits); tuples, or integers for one column."""
+        found = self.read(self.bind(data))
+        laws: list[Law] = [found.noise.law(value, bounds=(0, found.top)) for value in found.values]
+        answer = laws[0]
+        if len(laws) > 1:
+            pair = laws[0].product(laws[1])
+            answer = reduce(lambda joint, law: joint.product(law).map(lambda v: (*v[0], v[1])), laws[2:], pair)
+        return self.test.law(found.distance, answer)
+
+    def draw(self, bound: MeanBound, rng: Rng) -> Released:
+        public, found = self.public(bound), self.read(bound)
+        if not self.test.passes(found.distance, rng):
+            return no_release(self.guarantee, public, (), self.title)
+        noisy = [found.noise.sample(value, rng, bounds=(0, found.top)) for value in found.values]
+        steps = [min(found.spacing * value, Fraction(self.levels)) for value in noisy]
+        return Released(self.published(bound, steps), self.guarantee, public, learner=self.title)
 
     def vectors(self, bound: MeanBound) -> Ints:
         """Users by columns, in steps; empty slots filled (private)."""
@@ -284,8 +320,8 @@ class MeanLearner(Composed, Learner):
         """Steps in 0..levels as values."""
         values = []
         for step, domain in zip(steps, bound.features.values()):
-            assert isinstance(domain, (Integers, Grid))
-            values.append(Fraction(domain.lo) + (Fraction(domain.hi) - Fraction(domain.lo)) * step / self.levels)
+            low, high = domain.ends
+            values.append(low + (high - low) * step / self.levels)
         return MeanVector(tuple(bound.features), tuple(values))
 
 
@@ -295,19 +331,13 @@ MAX_USERS = 20_000
 NORMS = ("l1", "l2", "linf")
 
 
-def _noisy_law(noise: Laplace, values: list[int], tops: list[int]) -> Law:
-    """Independent noise on each coordinate, clamped to its public range; tuples, or integers for one coordinate."""
-    laws: list[Law] = [noise.law(value, bounds=(0, top)) for value, top in zip(values, tops)]
-    if len(laws) == 1:
-        return laws[0]
-    pair = laws[0].product(laws[1])
-    return reduce(lambda joint, law: joint.product(law).map(lambda v: (*v[0], v[1])), laws[2:], pair)
-
-
 # Trimmed means
 
 
-def _read_width(width: Any) -> Any:
+Widths = Fraction | dict[str, Fraction]
+
+
+def _read_width(width: Rational | Mapping[str, Rational]) -> Widths:
     if isinstance(width, Mapping):
         return {str(name): rational(value, f"width of {name}", above=0) for name, value in width.items()}
     return rational(width, "width", above=0)
@@ -325,6 +355,13 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
     trim : int, optional
         Users dropped on each side (public); default: the ladder and a tenth.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.data import Integers, UserData
     >>> data = UserData.from_users([[49, 51], [50], [50, 52]] * 20, features={"x": Integers(0, 100)}, labelled=False)
     >>> learner = TrimmedMean(8, "1e-3", width=3, levels=100, share="1/2")
@@ -333,8 +370,10 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
     ('(8, 0.001)-DP per user, replace', True)
     """
 
-    width: Any = field(kw_only=True, converter=_read_width)
+    width: Widths = field(kw_only=True, converter=_read_width)
     trim: int | None = field(kw_only=True, default=None, converter=whole_or_none)
+
+    title: ClassVar[str] = "trimmed mean"
 
     if TYPE_CHECKING:
 
@@ -345,14 +384,14 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
             neighbours: Neighbours | str = ...,
             unit: Unit | str = ...,
             *,
-            features: Any = ...,
+            features: str | Iterable[str] | None = ...,
             levels: int = ...,
             max_records: int | None = ...,
             ladder: int | None = ...,
             share: Rational = ...,
             failure: Rational = ...,
             slots: int | None = ...,
-            width: Any,
+            width: Rational | Mapping[str, Rational],
             trim: int | None = ...,
         ) -> None: ...
 
@@ -381,55 +420,34 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
             if isinstance(self.width, Mapping) and name not in self.width:
                 raise ParameterError(f"width has no entry for column {name!r}")
             width = self.width[name] if isinstance(self.width, Mapping) else self.width
-            size = Fraction(domain.hi) - Fraction(domain.lo)  # type: ignore[attr-defined]
+            size = domain.ends[1] - domain.ends[0]
             out.append(min(self.levels, int(width * self.levels / size) + 1) if size else 1)
         return out
 
-    def bind(self, data: Any) -> MeanBound:
+    def bind(self, data: Users) -> MeanBound:
         bound = super().bind(data)
         self._trim(bound.n_users)
         self.widths(bound)
         return bound
 
-    # Laws
-
-    def _read(self, bound: MeanBound) -> tuple[int, list[int]]:
-        """Distance and trimmed sums (private)."""
-        trim, columns = self._trim(bound.n_users), np.sort(self.vectors(bound), axis=0)
-        reach = min(
-            int(np.searchsorted(spreads(columns[:, [j]], trim, self.test.ladder), width, side="right")) - 1
-            for j, width in enumerate(self.widths(bound))
-        )
-        return distance_of(reach, self.test.ladder), [int(s) for s in trimmed_sums(columns, trim)]
-
-    def _noise(self, bound: MeanBound) -> Laplace:
-        return Laplace(self.answer_epsilon, sum(self.widths(bound)), unit=self.unit, neighbours=self.neighbours)
-
-    def _top(self, bound: MeanBound) -> int:
-        return self.levels * (bound.n_users - 2 * self._trim(bound.n_users))
-
-    def law(self, data: Any) -> Law:
-        """The law of the noisy sums, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
-        audits)."""
-        bound = self.bind(data)
-        distance, sums = self._read(bound)
-        return self.test.law(distance, _noisy_law(self._noise(bound), sums, [self._top(bound)] * len(sums)))
-
-    def draw(self, bound: MeanBound, rng: Rng) -> Released:
-        trim = self._trim(bound.n_users)
-        shown: dict[str, Any] = {
-            "trim": trim,
+    def public(self, bound: MeanBound) -> dict[str, object]:
+        return {
+            "trim": self._trim(bound.n_users),
             "ladder": self.ladder,
             "widths (steps)": self.widths(bound),
             "levels": self.levels,
         }
-        distance, sums = self._read(bound)
-        if not self.test.passes(distance, rng):
-            return no_release(self.guarantee, shown, (), "trimmed mean")
-        noise, top = self._noise(bound), self._top(bound)
-        noisy = [noise.sample(value, rng, bounds=(0, top)) for value in sums]
-        steps = [Fraction(value, bound.n_users - 2 * trim) for value in noisy]
-        return Released(self.published(bound, steps), self.guarantee, shown, learner="trimmed mean")
+
+    def read(self, bound: MeanBound) -> MeanReading:
+        trim, widths = self._trim(bound.n_users), self.widths(bound)
+        left, columns = bound.n_users - 2 * trim, np.sort(self.vectors(bound), axis=0)
+        reach = min(
+            int(np.searchsorted(spreads(columns[:, [j]], trim, self.test.ladder), width, side="right")) - 1
+            for j, width in enumerate(widths)
+        )
+        noise = Laplace(self.answer_epsilon, sum(widths), unit=self.unit, neighbours=self.neighbours)
+        sums = [int(s) for s in trimmed_sums(columns, trim)]
+        return MeanReading(distance_of(reach, self.test.ladder), sums, self.levels * left, noise, Fraction(1, left))
 
 
 # Friendly means
@@ -446,7 +464,7 @@ class Friends:
 
 
 @jit
-def _degrees(vectors: Any, limit: int, norm: int) -> Any:
+def _degrees(vectors: Ints, limit: int, norm: int) -> Ints:
     n, d = vectors.shape
     out = np.zeros(n, np.int64)
     for i in range(n):
@@ -520,6 +538,13 @@ class FriendlyMean(MeanLearner):
     friendship : Friendship
         Given by its own parameters: ``width``, ``crowd``, ``norm``, ``spacing``.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.data import Integers, UserData
     >>> rows = [[(3, 4), (4, 3)], [(4, 4)]] * 40
     >>> data = UserData.from_users(rows, features={"a": Integers(0, 9), "b": Integers(0, 9)}, labelled=False)
@@ -530,6 +555,8 @@ class FriendlyMean(MeanLearner):
 
     friendship: Friendship = part(Friendship)
 
+    title: ClassVar[str] = "friendly mean"
+
     if TYPE_CHECKING:
 
         def __init__(
@@ -539,7 +566,7 @@ class FriendlyMean(MeanLearner):
             neighbours: Neighbours | str = ...,
             unit: Unit | str = ...,
             *,
-            features: Any = ...,
+            features: str | Iterable[str] | None = ...,
             levels: int = ...,
             max_records: int | None = ...,
             ladder: int | None = ...,
@@ -585,7 +612,7 @@ class FriendlyMean(MeanLearner):
         factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.friendship.norm]
         return g, factor + d
 
-    def bind(self, data: Any) -> MeanBound:
+    def bind(self, data: Users) -> MeanBound:
         bound = super().bind(data)
         n, d, width = bound.n_users, len(bound.features), self.friendship.width
         farthest = {"l1": d, "l2": d, "linf": 1}[self.friendship.norm]  # of l2: squared
@@ -600,10 +627,17 @@ class FriendlyMean(MeanLearner):
             raise TooLargeError(f"all pairs of users are compared: at most {MAX_USERS} users, got {n}; use TrimmedMean")
         return bound
 
-    # Laws
+    def public(self, bound: MeanBound) -> dict[str, object]:
+        return {
+            "ladder": self.ladder,
+            "crowd": self.crowd,
+            "width": self.friendship.width,
+            "norm": self.friendship.norm,
+            "levels": self.levels,
+            "spacing": self.grid(bound.n_users, len(bound.features))[0],
+        }
 
-    def _read(self, bound: MeanBound) -> tuple[int, list[int], list[int], Laplace]:
-        """Distance, indices of the mean on the grid and their public tops (private), and the noise."""
+    def read(self, bound: MeanBound) -> MeanReading:
         n, d = bound.n_users, len(bound.features)
         g, moved = self.grid(n, d)
         found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self.crowd, self.friendship.norm)
@@ -611,27 +645,4 @@ class FriendlyMean(MeanLearner):
         mean = found.mean if found.mean is not None else (Fraction(0),) * d
         places = [int(value / g + Fraction(1, 2)) for value in mean]
         noise = Laplace(self.answer_epsilon, moved, unit=self.unit, neighbours=self.neighbours)
-        return found.distance, places, [int(self.levels / g + Fraction(1, 2))] * d, noise
-
-    def law(self, data: Any) -> Law:
-        """The law of the noisy indices, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
-        audits)."""
-        distance, places, tops, noise = self._read(self.bind(data))
-        return self.test.law(distance, _noisy_law(noise, places, tops))
-
-    def draw(self, bound: MeanBound, rng: Rng) -> Released:
-        n, d = bound.n_users, len(bound.features)
-        g, _ = self.grid(n, d)
-        shown: dict[str, Any] = {
-            "ladder": self.ladder,
-            "crowd": self.crowd,
-            "width": self.friendship.width,
-            "norm": self.friendship.norm,
-            "levels": self.levels,
-        }
-        shown |= {"spacing": g}
-        distance, places, tops, noise = self._read(bound)
-        if not self.test.passes(distance, rng):
-            return no_release(self.guarantee, shown, (), "friendly mean")
-        steps = [min(g * noise.sample(p, rng, bounds=(0, top)), Fraction(self.levels)) for p, top in zip(places, tops)]
-        return Released(self.published(bound, steps), self.guarantee, shown, learner="friendly mean")
+        return MeanReading(found.distance, places, int(self.levels / g + Fraction(1, 2)), noise, g)

@@ -11,33 +11,28 @@ records: each user moves each score by at most 1.  Accuracy parameters never ent
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import field, frozen
 
+from privpac.arrays import Floats64
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of, public_table, shown_table
+from privpac.methods.record import PlannedMethod
 from privpac.parameters import named
 from privpac.result import Released
 from privpac.rng import Rng
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds, Table
 from privpac.sample_size import SLACK, Certificate, log_size_of, open_unit, positive, relation, users_for
 from privpac.special import betainc
 
 if TYPE_CHECKING:
     from privpac.data import Users
-
-__all__ = [
-    "RealizableSelection",
-    "certify_realizable",
-    "plan_realizable",
-    "realizable_closed_form",
-]
-
+    from privpac.methods.goal import RuleGoal
 
 # Users that realizable selection needs: some rule is (nearly) perfect, and each user counts once.
 #
@@ -50,7 +45,6 @@ __all__ = [
 # ``lambda = epsilon`` under add-remove and ``epsilon / 2`` under replace; the best ``th`` is ``min(lambda, ln(p1/p0) /
 # 2)``.  *Proof.* ``Pr[h | data] <= exp(-th (s_h - s_*))``, users are independent, and a user counts against ``h`` but
 # not against the good rule at least ``p1 - p0`` more often than the other way round; union bound over H.
-
 
 _MAX_RECORDS = 1 << 16
 _ASSUMES = (
@@ -83,10 +77,8 @@ def plan_realizable(
     if limit > _MAX_RECORDS:
         raise TooLargeError(f"the plan scans at most {_MAX_RECORDS} records per user, got {limit}; give max_records")
     sizes = np.arange(1, limit + 1, dtype=float)[:, None]
-    tolerances = np.arange(positive_int(max_tolerance, "max_tolerance", minimum=0, maximum=1000) + 1, dtype=float)[
-        None, :
-    ]
-    rates = _rate(sizes, tolerances, target, near, lam)
+    most = positive_int(max_tolerance, "max_tolerance", minimum=0, maximum=1000)
+    rates = _rate(sizes, np.arange(most + 1, dtype=float)[None, :], target, near, lam)
     with np.errstate(divide="ignore"):
         users = np.where(rates > 0, np.maximum(1, np.ceil(log_ratio / np.maximum(rates, 0) * (1 + SLACK))), np.inf)
     row, column = np.unravel_index(int(np.argmin(users)), users.shape)
@@ -138,10 +130,10 @@ def realizable_closed_form(
     )
 
 
-def _rate(m: np.ndarray, t: np.ndarray, alpha: float, alpha0: float, lam: float) -> np.ndarray:
+def _rate(m: Floats64, t: Floats64, alpha: float, alpha0: float, lam: float) -> Floats64:
     """``-ln f`` at the best tilt, records by tolerances; 0 where the tolerance forgives every record."""
-    room = np.maximum(m - t, 1.0)
-    p1, p0 = betainc(t + 1, room, alpha), betainc(t + 1, room, alpha0)
+    rest = np.maximum(m - t, 1.0)
+    p1, p0 = betainc(t + 1, rest, alpha), betainc(t + 1, rest, alpha0)
     with np.errstate(divide="ignore", invalid="ignore"):
         tilt = np.minimum(lam, np.where(p0 > 0, np.log(np.maximum(p1, 1e-300)) - np.log(p0), np.inf) / 2)
     f = -p1 * np.expm1(-tilt) - p0 * np.expm1(tilt) - SLACK * p1
@@ -186,6 +178,13 @@ class RealizableSelection(Selection):
         Mistakes forgiven to a user: one number (default 0), or ``{least count: value}`` or a function of the number
         of records.  Public; so are the parameters of every :class:`~privpac.methods.base.Selection`.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.rules import Thresholds
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": Integers(0, 9)})
@@ -194,7 +193,7 @@ class RealizableSelection(Selection):
     4
     """
 
-    tolerance: Any = field(default=0, converter=public_table)
+    tolerance: Table = field(default=0, converter=public_table)
 
     @property
     def statistic(self) -> Exceeds:
@@ -210,3 +209,13 @@ class RealizableSelection(Selection):
     def draw(self, bound: Bound, rng: Rng) -> Released:
         chosen = drawn_id(bound, self.statistic, self.rate(self.epsilon, 1), rng)
         return self.release_id(bound, chosen, {"tolerance": shown_table(self.tolerance)}, "realizable selection")
+
+
+# Its line in a plan
+
+
+def realizable_rows(goal: RuleGoal) -> list[PlannedMethod]:
+    def certify(m: int) -> Certificate:
+        return plan_realizable(log_size=goal.concept.log_size, records_per_user=m, **goal.wanted)
+
+    return [PlannedMethod("realizable selection", certify)]

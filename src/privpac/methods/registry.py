@@ -2,8 +2,9 @@
 
 Everything that is true of a method stands here once: what it is called, which learner it runs with which parameters
 set, which classes of rules it learns, what has to be declared for it, what it promises, and where a plan shows it.
-``learn``, ``plan``, ``compare``, the command line, the estimator and the table in the documentation read it.  A method
-that does not learn a class is refused here, in one place and before anything is spent, by every front alike.
+``learn``, ``plan``, ``compare``, the refuter, the command line, the estimator and the table in the documentation read
+it.  A method that does not learn a class is refused here, in one place and before anything is spent, by every front
+alike.
 
 A method of one's own is a record given to :func:`register`; its learner is any class with the fields of a
 ``Selection`` (``concept``, ``epsilon``, ``neighbours``, ``unit``, ``max_records``) and its own parameters after them.
@@ -15,35 +16,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from privpac.data import Domain
+from privpac.device.tasks import KINDS
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
-from privpac.methods.agreement.agreement_learner import KINDS, AgreedRules, by_agreement
+from privpac.methods.agreement.agreement_learner import AgreedRules, by_agreement
 from privpac.methods.base import Learner
 from privpac.methods.record import AGREEING, MEASURED, RIGHT_RULE, Method, scored
 from privpac.parameters import Parameter, declared
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import RULES, ClassOfRules, ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
-from privpac.rules.named import RULES, rule_class
-from privpac.rules.rules import ClassOfRules
-
-__all__ = [
-    "DEFAULT",
-    "METHODS",
-    "PUBLIC_FACTS",
-    "Method",
-    "build_learner",
-    "check_learns",
-    "chosen_by_parameters",
-    "class_of_rules",
-    "learner_options",
-    "method_certified_by",
-    "method_named",
-    "named_class",
-    "register",
-    "rules_named",
-    "simulated_methods",
-    "takes",
-]
+from privpac.rules.named import rule_class
 
 PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
@@ -67,22 +49,30 @@ def _small_trees(concept: Any) -> bool:
 
 
 def _cards(concept: Any) -> bool:
-    return isinstance(concept, ClassOfRules) and concept.own_method == "card"
+    return isinstance(concept, ClassOfRules) and concept.own_method == "scorecard"
 
 
 def _nodes(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.is_tree
 
 
+SIMULATED = "privpac.methods.simulation:RuleSimulation"
+SUMS = "privpac.auditing.rule_laws:rule_claim"
+_AGNOSTIC = "privpac.papers.pure_agnostic.plan_rows"
+_FEW = "privpac.papers.few_examples_per_user.pairwise_plan"
+_REDUCTION = "privpac.papers.realizable_to_agnostic.reduction_plan"
+
 _ALL = (
+    # What people should choose from.
     Method(
-        "voices",
-        "two voices",
-        "TwoVoices",
+        "hybrid",
+        "hybrid selection",
+        "HybridSelection",
         "clipped regret with few users, per-user averages with many, in one law; the default",
         "Real labels and nothing known about the people.",
-        certificates=("two voices", "two voices, bounded noise"),
-        simulated=True,
+        rows="privpac.methods.hybrid:hybrid_rows",
+        simulation=SIMULATED,
+        hard_laws=SUMS,
     ),
     Method(
         "regret",
@@ -90,9 +80,10 @@ _ALL = (
         "RegretSelection",
         "clipped regret against each user's own best rule; a clip that follows public_n_users",
         "Few people who share a best rule, tens of records each, and their number to declare.",
-        certificates=("regret selection", "regret selection, bounded noise"),
-        simulated=True,
         own_parameters=("statistic", "tau"),
+        rows="privpac.methods.regret:regret_rows",
+        simulation=SIMULATED,
+        hard_laws=SUMS,
     ),
     Method(
         "mean",
@@ -101,8 +92,9 @@ _ALL = (
         "per-user averages; unbiased when users differ",
         "Many people, or people who differ more than x explains.",
         preset={"statistic": "mean"},
-        certificates=("per-user mean",),
-        simulated=True,
+        rows="privpac.methods.regret:mean_rows",
+        simulation=SIMULATED,
+        hard_laws=SUMS,
     ),
     Method(
         "realizable",
@@ -112,61 +104,9 @@ _ALL = (
         "Some rule is right for every record, or nearly so.",
         setting="realizable",
         accuracy=RIGHT_RULE,
-        certificates=("realizable selection", "selection from all rules"),
-        simulated=True,
-    ),
-    Method(
-        "agnostic",
-        "user agnostic selection",
-        "UserAgnosticLearner",
-        "users with more than t mistakes, t from a private estimate of the least error",
-        "Many records each, and everybody is forgiven as many mistakes as the best rule makes.",
-        certificates=("user agnostic selection",),
-        exact_law=False,
-    ),
-    Method(
-        "direct",
-        "user agnostic cut-off",
-        "ThresholdLearner",
-        "the same over all cut-offs of one column",
-        "As `agnostic`, for a column of any size.",
-        preset={"method": "direct"},
-        learns=_cuts,
-        rules="cut-offs of one column",
-        exact_law=False,
-    ),
-    Method(
-        "search",
-        "threshold search",
-        "ThresholdLearner",
-        "private binary search for a cut-off",
-        "To compare: its advantage is asymptotic.",
-        preset={"method": "search"},
-        learns=_one_way,
-        rules="cut-offs of one column in one direction",
-        certificates=("threshold search",),
-        exact_law=False,
-    ),
-    Method(
-        "surrogate",
-        "surrogate selection",
-        "SurrogateSelection",
-        "a small public set of stand-ins for a large class",
-        "Single values of a huge column, or a large class with a public `representation` by few rules.",
-        by_setting={key: {"representation": "auto"} for key in ("agnostic", "realizable")},
-        sized=True,
-        certificates=("surrogate selection",),
-        accuracy=MEASURED,
-        exact_law=False,
-    ),
-    Method(
-        "pairwise",
-        "pairwise selection",
-        "PairwiseSelection",
-        "worst clipped comparison with any other rule; needs records_per_user or tau",
-        "Cut-offs, points or small classes, and a number of records to declare.",
-        needs=(("records_per_user", "tau", "weighted"),),
-        certificates=("pairwise selection",),
+        rows="privpac.methods.realizable:realizable_rows",
+        simulation=SIMULATED,
+        hard_laws=SUMS,
     ),
     Method(
         "trimmed",
@@ -178,21 +118,6 @@ _ALL = (
         accuracy=MEASURED,
         needs=(("delta",), ("records_per_user", "width")),
         relations={Neighbours.ADD_REMOVE: (("slots",),), Neighbours.REPLACE: ()},
-    ),
-    Method(
-        "reduction",
-        "agnostic reduction",
-        "NamedReduction",
-        "a learner for clean labels on a hidden part of the people, relabelled by a rule that does well on the others",
-        "Noisy labels and a class that only a learner for clean labels knows, such as an open vocabulary.",
-        keeps_trees=True,
-        sized=True,
-        learns=_scored_or_tree,
-        rules="every class whose rules can be scored one by one, and trees",
-        promise="either",
-        needs=(("public_n_users",),),
-        certificates=("agnostic reduction",),
-        exact_law=False,
     ),
     Method(
         "agreement",
@@ -208,6 +133,7 @@ _ALL = (
         setting=None,
         promise="either",
         accuracy=AGREEING,
+        target="privpac.protocols.agreement_plan:agreement_target",
     ),
     Method(
         "tree",
@@ -222,8 +148,6 @@ _ALL = (
         setting=None,
         promise="either",
         accuracy=RIGHT_RULE,
-        certificates=("tree learner", "tree learner, simple bound"),
-        simulated=True,
         own_parameters=(
             "mode",
             "selector",
@@ -236,6 +160,8 @@ _ALL = (
             "beta",
             "strict",
         ),
+        target="privpac.methods.hierarchy.tree_plan:tree_target",
+        hard_laws="privpac.auditing.rule_laws:tree_claim",
     ),
     Method(
         "small-tree",
@@ -246,33 +172,127 @@ _ALL = (
         learns=_small_trees,
         rules="small trees, such as SmallTrees()",
         setting=None,
-        certificates=("small tree", "small tree, some tree is right"),
+        target="privpac.methods.small_tree_plan:small_tree_target",
+        hard_laws="privpac.auditing.claims:untried_claim",
     ),
     Method(
-        "card",
-        "points card",
-        "CardLearner",
+        "scorecard",
+        "scorecard",
+        "ScorecardLearner",
         "points for every answer, yes above a threshold; noisy gradient steps on everybody's records; needs delta",
         "Many weak columns that do not say the same thing, and hundreds of people: their number times epsilon 200 or "
         "more.",
         learns=_cards,
-        rules="points cards, such as PointsCard()",
+        rules="scorecards, such as Scorecards()",
         setting=None,
         promise="approximate",
         accuracy=MEASURED,
         needs=(("delta",),),
         exact_law=False,
     ),
+    # Results of the papers that another method dominates in ordinary use.
+    Method(
+        "agnostic",
+        "user agnostic selection",
+        "UserAgnosticLearner",
+        "users with more than t mistakes, t from a private estimate of the least error",
+        "Many records each, and everybody is forgiven as many mistakes as the best rule makes.",
+        exact_law=False,
+        recommended=False,
+        rows=f"{_AGNOSTIC}:counting_rows",
+        hard_laws=f"{_AGNOSTIC}:counting_claim",
+    ),
+    Method(
+        "pairwise",
+        "pairwise selection",
+        "PairwiseSelection",
+        "worst clipped comparison with any other rule; needs records_per_user or tau",
+        "Cut-offs, points or small classes, and a number of records to declare.",
+        needs=(("records_per_user", "tau", "weighted"),),
+        recommended=False,
+        rows=f"{_FEW}:pairwise_rows",
+        hard_laws=f"{_FEW}:pairwise_claim",
+    ),
+    Method(
+        "surrogate",
+        "surrogate selection",
+        "SurrogateSelection",
+        "a small public set of stand-ins for a large class",
+        "Single values of a huge column, or a large class with a public `representation` by few rules.",
+        by_setting={key: {"representation": "auto"} for key in ("agnostic", "realizable")},
+        sized=True,
+        accuracy=MEASURED,
+        exact_law=False,
+        recommended=False,
+        rows=f"{_AGNOSTIC}:surrogate_rows",
+        hard_laws=f"{_AGNOSTIC}:surrogate_claim",
+    ),
+    Method(
+        "reduction",
+        "agnostic reduction",
+        "NamedReduction",
+        "a learner for clean labels on a hidden part of the people, relabelled by a rule that does well on the others",
+        "Noisy labels and a class that only a learner for clean labels knows, such as an open vocabulary.",
+        keeps_trees=True,
+        sized=True,
+        learns=_scored_or_tree,
+        rules="every class whose rules can be scored one by one, and trees",
+        promise="either",
+        needs=(("public_n_users",),),
+        exact_law=False,
+        recommended=False,
+        rows=f"{_REDUCTION}:reduction_rows",
+        hard_laws=f"{_REDUCTION}:reduction_claim",
+    ),
+    Method(
+        "direct",
+        "user agnostic cut-off",
+        "ThresholdLearner",
+        "the same over all cut-offs of one column",
+        "As `agnostic`, for a column of any size.",
+        preset={"method": "direct"},
+        learns=_cuts,
+        rules="cut-offs of one column",
+        exact_law=False,
+        recommended=False,
+    ),
+    Method(
+        "search",
+        "threshold search",
+        "ThresholdLearner",
+        "private binary search for a cut-off",
+        "To compare: its advantage is asymptotic.",
+        preset={"method": "search"},
+        learns=_one_way,
+        rules="cut-offs of one column in one direction",
+        exact_law=False,
+        recommended=False,
+        rows=f"{_AGNOSTIC}:search_rows",
+        hard_laws=f"{_AGNOSTIC}:search_claim",
+    ),
 )
 
 METHODS: dict[str, Method] = {method.key: method for method in _ALL}
 """The methods by their keys; the default first."""
 
+RECOMMENDED = tuple(method.key for method in _ALL if method.recommended)
+"""Those that people should choose from."""
+
 DEFAULT = next(iter(METHODS))
 """What runs where nothing but epsilon and a class is given."""
 
 
-def register(method: Method) -> None:
+def compared_methods() -> tuple[str, ...]:
+    """The recommended methods of noisy labels that have lines in the plan of any class: the default is left for one of
+    them where it needs clearly fewer people.
+
+    >>> compared_methods()
+    ('hybrid', 'regret', 'mean')
+    """
+    return tuple(key for key, one in METHODS.items() if one.recommended and one.rows and one.setting == "agnostic")
+
+
+def register_method(method: Method) -> None:
     """Make a method known to every front, under its key."""
     if method.key in METHODS:
         raise ParameterError(f"there is a method {method.key!r} already; choose another key")
@@ -289,22 +309,15 @@ def method_named(name: str) -> Method:
     return METHODS[name]
 
 
-def method_certified_by(row: str) -> str | None:
-    """The method of which a certified row of a plan speaks; None where no method of ``learn`` is.
-
-    >>> method_certified_by("regret selection, bounded noise"), method_certified_by("clipped histogram, one stage")
-    ('regret', None)
-    """
-    return next((key for key, method in METHODS.items() if row in method.certificates), None)
-
-
-def simulated_methods(setting: str | None) -> tuple[str, ...]:
-    """The methods for rules that a plan predicts, those for labels that some rule explains first.
+def simulated_methods(setting: str | None, simulation: str = "") -> tuple[str, ...]:
+    """The methods for rules that a plan predicts, those for labels that some rule explains first; perhaps only those of
+    one ``simulation``.
 
     >>> simulated_methods(None), simulated_methods("agnostic")
-    (('realizable', 'voices', 'regret', 'mean'), ('voices', 'regret', 'mean'))
+    (('realizable', 'hybrid', 'regret', 'mean'), ('hybrid', 'regret', 'mean'))
     """
-    found = [one for one in METHODS.values() if one.simulated and one.subject == "concept" and one.fits(setting)]
+    fitting = (one for one in METHODS.values() if one.simulation and one.fits(setting))
+    found = [one for one in fitting if not simulation or one.simulation == simulation]
     return tuple(one.key for one in sorted(found, key=lambda one: one.setting != "realizable"))
 
 
@@ -334,6 +347,35 @@ def check_learns(method: str, concept: Any) -> None:
     raise ParameterError(
         f"the method {method!r} learns {METHODS[method].rules}, not {type(concept).__name__}{which}; use {named}"
     )
+
+
+def as_tree(concept: object, features: Mapping[str, Domain | None]) -> VC1Tree:
+    """A tree as it is; cut-offs in one direction and single values as the path and the star they are.
+
+    ``features``: the declared columns of the data, for a class that leaves its column or domain to them.
+
+    >>> from privpac.data import Integers
+    >>> from privpac.rules import Thresholds
+    >>> as_tree(Thresholds(), {"age": Integers(0, 99)}).height
+    100
+    """
+    if not isinstance(concept, ClassOfRules) or not concept.is_tree:
+        raise ParameterError(
+            f"the method 'tree' learns trees such as PrefixTree(8), cut-offs in one direction and points, not "
+            f"{type(concept).__name__}"
+        )
+    missing = [name for name, domain in concept.declared().items() if domain is None]
+    if missing and isinstance(concept, ConceptClass):
+        (name,) = missing
+        known = features if name is None else {name: features.get(name)}
+        found = {column: domain for column, domain in known.items() if domain is not None}
+        if len(known) != 1 or not found:
+            raise ParameterError(
+                "the method 'tree' needs the domain of the column: declare it, such as Thresholds(Integers(0, 100))"
+            )
+        concept = concept.with_columns(found)
+    tree: VC1Tree = concept.as_tree()
+    return tree
 
 
 def class_of_rules(

@@ -1,11 +1,11 @@
-"""Points cards by full-batch gradient descent on clipped integer gradients, with exact discrete Gaussian noise.
+"""Scorecards by full-batch gradient descent on clipped integer gradients, with exact discrete Gaussian noise.
 
 *Problem.*  A table of 5 to 30 mixed columns, many of them weakly informative, and hundreds of people or more: one
-question or a small tree reads too few columns, a card adds up all of them.
+question or a small tree reads too few columns, a scorecard adds up all of them.
 
 *Theorem.*  Number of users (if bought), noisy centre, noisy norms and all noisy gradient sums together are ``(epsilon,
 delta)`` per user, and ``rho``-zCDP.  *Proof.*  (i) Each pass maps a user's own records and *released* numbers to an
-integer vector of bounded norm (:mod:`privpac.methods.scorecard_kernels`), so one user more or less moves the sum by at
+integer vector of bounded norm (:func:`centre_sum`, :func:`gradient_sum`), so one user more or less moves the sum by at
 most that bound, a replaced one by at most twice that; two norms in ``0..B0`` are at most ``B0`` apart.  (ii) Discrete
 Gaussian noise of ``sigma2 = moved**2 / (2 share) + 4`` hides such a move at its share of ``rho``, and shares compose to
 ``(epsilon, delta)`` as those of continuous noise do (:mod:`privpac.mechanisms.gaussian`).  (iii) The clip of
@@ -13,11 +13,11 @@ the steps follows the released norm: a public number, the same for both neighbou
 so every step costs its share whatever the clip is; shares fixed in advance add up.  Centre, clip size, weights, points
 and threshold are functions of these releases: post-processing.
 
-*More than two labels.*  One card against the rest for each label: a label is an answer, right or wrong, to each card's
-question, so every card's passes are those above.  They are noised apart, each with its own share.
+*More than two labels.*  One scorecard against the rest for each label: a label is an answer, right or wrong, to each
+scorecard's question, so every scorecard's passes are those above.  They are noised apart, each with its own share.
 
-There is no law to list: the card is a function of thousands of noisy integers.  What can be enumerated is tested pass
-by pass.
+There is no law to list: the scorecard is a function of thousands of noisy integers.  What can be enumerated is tested
+pass by pass.
 """
 
 from __future__ import annotations
@@ -26,67 +26,50 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Ints
 from privpac.bisection import last_between
 from privpac.data import UserData, Users
+from privpac.data.jit import jit
+from privpac.data.threads import spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.mechanisms.gaussian import SMOOTHING, discrete_gaussian, gaussian_noise, gaussian_within, normal_reach
 from privpac.methods.base import Bound, Selection
-from privpac.methods.scorecard_kernels import DescentState, Packed, centre_sum, gradient_sum, norm_sum
 from privpac.parameters import DEFAULT_LEVELS, bounds, named, probability_or_zero, whole_or_none
 from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.base import Rule
 from privpac.rules.kernels.shares import user_tables
-from privpac.rules.scorecards import Band, Card, Cards, CodeTable, PointsCard, U, band_edges, bands_of
+from privpac.rules.scorecards import (
+    LANES,
+    CalibrationBin,
+    CodeTable,
+    Scorecard,
+    ScorecardPerLabel,
+    Scorecards,
+    U,
+    calibration_bins_of,
+    calibration_edges,
+    sigmoid_table,
+)
 from privpac.rules.wide_columns import BinnedColumn
 
 if TYPE_CHECKING:
-    from privpac.data import Users
     from privpac.law import Law
 
-__all__ = [
-    "CalibrationPass",
-    "CardBudget",
-    "CardLearner",
-    "CardPoints",
-    "CentrePass",
-    "CountPass",
-    "LEAST_CLIP",
-    "MAX_USERS",
-    "NormPass",
-    "Pass",
-    "SAME_PEOPLE",
-    "StepPass",
-    "bands_from",
-    "centre_clip",
-    "clip_size",
-    "norm_cap",
-    "pack",
-    "passes_over",
-    "points_against",
-    "points_of",
-    "shrunk_centre",
-    "training_time",
-    "updated",
-]
-
-
-# The public arithmetic of a points card: from noisy sums to a centre, a clip size, weights and points.
+# The public arithmetic of a scorecard: from noisy sums to a centre, a clip size, weights and points.
 #
 # Everything here is post-processing: functions of released numbers and public constants, in integers of any size, so
-# that every machine and engine gets the same card from the same noisy sums.  Units are those of
+# that every machine and engine gets the same scorecard from the same noisy sums.  Units are those of
 # :mod:`privpac.rules.scorecards`; weights are in steps of ``2**-24``.
 
-
 LEAST_CLIP = U // 10
-MAX_USERS = 1 << 40
+MAX_SCORECARD_USERS = 1 << 40
 MAX_WEIGHT = 1 << 30
 _RATE = 4096
 
@@ -138,12 +121,9 @@ def clip_size(noisy_norm: int, users: int, rho: Fraction, columns: int) -> int:
     """
     q = max(10 * noisy_norm, users * U)
     sixth = 59049 * rho.numerator * q**6 // (242 * 200**6 * rho.denominator * users**4)
-    return clamp(_cube_root(isqrt(sixth)), LEAST_CLIP, 2 * norm_cap(columns))
-
-
-def _cube_root(n: int) -> int:
-    """The largest ``x`` with ``x**3 <= n``."""
-    return last_between(lambda x: x**3 <= n, 0, 1 << (n.bit_length() // 3 + 1))
+    third = isqrt(sixth)
+    root = last_between(lambda x: x**3 <= third, 0, 1 << (third.bit_length() // 3 + 1))
+    return clamp(root, LEAST_CLIP, 2 * norm_cap(columns))
 
 
 def training_time(users: int, rho: Fraction) -> int:
@@ -157,16 +137,16 @@ def updated(weights: Sequence[int], noisy_sum: Sequence[int], time: int, steps: 
     return [clamp(w - near(time * _RATE * v, below), -MAX_WEIGHT, MAX_WEIGHT) for w, v in zip(weights, noisy_sum)]
 
 
-class CardPoints(NamedTuple):
-    """What a card says: points of every code of every column; 1 iff their sum exceeds the threshold."""
+class ScorecardPoints(NamedTuple):
+    """What a scorecard says: points of every code of every column; 1 iff their sum exceeds the threshold."""
 
     points: tuple[tuple[int, ...], ...]
     threshold: int
 
 
-class Scores(NamedTuple):
-    """A card before its points are whole: how far each code's score is above its column's least, and the score of a
-    record that has the least everywhere."""
+class _Scores(NamedTuple):
+    """A scorecard before its points are whole: how far each code's score is above its column's least, and the score of
+    a record that has the least everywhere."""
 
     above: list[list[int]]
     least: int
@@ -176,46 +156,46 @@ class Scores(NamedTuple):
         return max((f for column in self.above for f in column), default=0)
 
 
-def scores_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int]) -> Scores:
+def scores_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int]) -> _Scores:
     """``f`` and ``b`` of summed weights: a record's score is ``b + sum of f``."""
     scores = table.split(table.scores(weights))
     least = [min(column) for column in scores]
     above = [[f - low for f in column] for column, low in zip(scores, least)]
-    return Scores(above, weights[0] * U - sum(w * c for w, c in zip(weights[1:], centre)) + sum(least))
+    return _Scores(above, weights[0] * U - sum(w * c for w, c in zip(weights[1:], centre)) + sum(least))
 
 
-def rounded(scores: Scores, top: int, largest: int) -> CardPoints:
+def rounded(scores: _Scores, top: int, largest: int) -> ScorecardPoints:
     """Whole points, ``top`` where ``f`` is ``largest``: a score is positive iff ``sum of top f/F > -top b/F``.  Without
     any spread (``F = 0``) the answer is the constant ``b > 0``."""
     if largest == 0:
-        return CardPoints(tuple((0,) * len(column) for column in scores.above), -1 if scores.least > 0 else 0)
+        return ScorecardPoints(tuple((0,) * len(column) for column in scores.above), -1 if scores.least > 0 else 0)
     points = tuple(tuple(near(top * f, largest) for f in column) for column in scores.above)
-    return CardPoints(points, -top * scores.least // largest)
+    return ScorecardPoints(points, -top * scores.least // largest)
 
 
-def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> CardPoints:
-    """The card of summed weights: whole points from 0 to ``top``, the largest being ``top``."""
+def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> ScorecardPoints:
+    """The scorecard of summed weights: whole points from 0 to ``top``, the largest being ``top``."""
     scores = scores_of(table, weights, centre)
     return rounded(scores, top, scores.largest)
 
 
 def points_against(
     table: CodeTable, weights: Sequence[Sequence[int]], centre: Sequence[int], top: int
-) -> list[CardPoints]:
-    """One card for each label, all in the same points, so that what is above one threshold can be compared with what
-    is above another.
+) -> list[ScorecardPoints]:
+    """One scorecard for each label, all in the same points, so that what is above one threshold can be compared with
+    what is above another.
 
-    Without any spread every card is a constant, and the labels whose ``b`` is largest have threshold -1, others 0.
+    Without any spread every scorecard is a constant, and the labels whose ``b`` is largest have threshold -1, others 0.
     """
     every = [scores_of(table, one, centre) for one in weights]
     largest = max(scores.largest for scores in every)
     if largest:
         return [rounded(scores, top, largest) for scores in every]
     best = max(scores.least for scores in every)
-    return [CardPoints(rounded(scores, top, 0).points, -(scores.least == best)) for scores in every]
+    return [ScorecardPoints(rounded(scores, top, 0).points, -(scores.least == best)) for scores in every]
 
 
-# The budget of a points card: one ``rho``, its shares, and the noise of every release.
+# The budget of a scorecard: one ``rho``, its shares, and the noise of every release.
 #
 # | release | share | moves by at most, squared (add-remove / replace) |
 # |---|---|---|
@@ -225,8 +205,8 @@ def points_against(
 # | norm | 2 % | ``B0**2`` / ``B0**2``, both norms being in ``0..B0`` |
 # | each of T steps | 83 % / T | ``C**2`` / ``4 C**2`` |
 #
-# With more than two labels there are ``k`` cards, one against the rest for each: number of users and centre do not look
-# at labels and are released once; every other share is split evenly among the cards.
+# With more than two labels there are ``k`` scorecards, one against the rest for each: number of users and centre do not
+# look at labels and are released once; every other share is split evenly among the scorecards.
 #
 # The shares are fixed before any data; the variance of a step follows the released clip size, which is the same number
 # for both neighbours, so every step costs its share whatever that size turned out to be, and the shares add up
@@ -234,11 +214,11 @@ def points_against(
 
 
 @dataclass(frozen=True)
-class CardBudget:
-    """The shares of one card.
+class ScorecardBudget:
+    """The shares of one scorecard.
 
-    ``rho`` is what the cards may spend in all, the calibration included; ``bought``: the number of users is paid for;
-    ``smoothing`` is added to every variance.
+    ``rho`` is what the scorecards may spend in all, the calibration included; ``bought``: the number of users is paid
+    for; ``smoothing`` is added to every variance.
     """
 
     rho: Fraction
@@ -247,7 +227,7 @@ class CardBudget:
     neighbours: Neighbours
     bought: bool
     calibrate: Fraction = Fraction(0)
-    cards: int = 1
+    scorecards: int = 1
     smoothing: int = 0
 
     @property
@@ -269,24 +249,25 @@ class CardBudget:
 
     @property
     def own(self) -> Fraction:
-        """What sets clip and training time of one card: the rest, as if it were one of ``cards`` tables of its own."""
-        return self.rest / self.cards
+        """What sets clip and training time of one scorecard: the rest, as if it were one of ``scorecards`` tables of
+        its own."""
+        return self.rest / self.scorecards
 
     @property
     def norm(self) -> Fraction:
-        """Of one card."""
+        """Of one scorecard."""
         return self.own / 50
 
     @property
     def step(self) -> Fraction:
-        """Of one step of one card."""
+        """Of one step of one scorecard."""
         return 83 * self.own / (100 * self.steps)
 
     @property
     def parts(self) -> tuple[Fraction, ...]:
         """Every release's share; they add up to ``rho``."""
-        each = [self.calibration / self.cards, self.norm, *([self.step] * self.steps)]
-        return (self.count, self.centre, *(each * self.cards))
+        each = [self.calibration / self.scorecards, self.norm, *([self.step] * self.steps)]
+        return (self.count, self.centre, *(each * self.scorecards))
 
     @property
     def _doubled(self) -> int:
@@ -316,23 +297,329 @@ class CardBudget:
 
     @property
     def calibration_variance(self) -> Fraction | None:
-        """Of one card.  Two non-negative vectors of sum 840 are at most ``840 sqrt(2)`` apart."""
+        """Of one scorecard.  Two non-negative vectors of sum 840 are at most ``840 sqrt(2)`` apart."""
         moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
-        return self._variance(moved * DEFAULT_LEVELS**2, self.calibration / self.cards) if self.calibration else None
+        return (
+            self._variance(moved * DEFAULT_LEVELS**2, self.calibration / self.scorecards) if self.calibration else None
+        )
 
 
-# Passes over the users of a points card, on every engine.
+# What one user says to a scorecard, in integers, and the sums over users.
+#
+# Three passes, each mapping a user's own records and *public* numbers to a bounded integer vector:
+#
+# ``centre``   the mean code, shortened to norm ``R``; ``norm``     the norm of the gradient at zero weights, at most
+# ``B0``; ``step``     the gradient at public weights, shortened to norm ``C``.
+#
+# *Why integers.*  The privacy proof needs user i's vector to be a function of user i and public numbers alone.  A
+# product of floats over a batch is not one: its roundings depend on who else is in the batch.  Integer sums are exact,
+# so order, batches, threads and engines are free.
+#
+# *Why no overflow.*  Residuals are at most ``U`` and centred codes at most ``2 U`` in size, so a user's sums are at
+# most ``2**25 m``; scores are at most ``2**43 (p + 1)`` and squared norms at most ``2**26 (p + 1)``: within 64 bits for
+# fewer than ``2**18`` coordinates and ``2**36`` records a user.
+#
+# *Division.*  ``floor_divide(x, m, 1/m)`` multiplies doubles and corrects the quotient in integers: ``x`` is exact
+# below ``2**53`` and two roundings move a quotient below ``2**50`` by less than 1, so its floor is off by at most one:
+# the corrections undo that.
+#
+# *Several labels.*  One scorecard against the rest for each: ``answer`` is the label that a pass counts as 1.
+
+_UNIT = U
+_SHIFT = 28
+_TOP = U
+
+
+class Packed(NamedTuple):
+    """Whole users as kernels read them: codes (records by columns) in few bytes, labels, and where each user begins."""
+
+    codes: Array
+    labels: Bytes
+    offsets: Ints
+
+    @property
+    def users(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class DescentState:
+    """The public numbers at which gradients are taken; weights start with the intercept's, the centre has none."""
+
+    weights: tuple[int, ...]
+    centre: tuple[int, ...]
+
+    @staticmethod
+    def start(centre: Sequence[int]) -> DescentState:
+        return DescentState((0,) * (len(centre) + 1), tuple(centre))
+
+
+@jit
+def floor_divide(x: Any, m: Any, part: Any) -> Any:
+    """``x // m`` for ``|x| < 2**53``, ``m >= 1``, a quotient below ``2**50``, and ``part`` the double ``1/m``."""
+    q = np.int64(np.floor(np.float64(x) * part))
+    q -= np.int64(q * m > x)
+    q += np.int64((q + 1) * m <= x)
+    return q
+
+
+@jit
+def root_up(n: Any) -> Any:
+    """The least ``x >= 0`` with ``x * x >= n``."""
+    x = np.int64(np.sqrt(np.float64(n)))
+    while x * x >= n and x > 0:
+        x -= 1
+    while x * x < n:
+        x += 1
+    return x
+
+
+@jit
+def shorten(g: Ints, size: int, cap: int) -> None:
+    """Shorten ``g[:size]`` in place to squared norm ``cap**2`` or less.
+
+    ``g' = sign(g) floor(|g| cap / L)`` with ``L**2 >= |g|**2``: every entry is at most ``|g| cap / L``, so the sum of
+    squares is at most ``cap**2``.
+    """
+    square = np.int64(0)
+    for k in range(size):
+        square += g[k] * g[k]
+    if square <= cap * cap:
+        return
+    length = root_up(square)
+    after, part = np.int64(0), 1.0 / np.float64(length)
+    for k in range(size):
+        kept = floor_divide(abs(g[k]) * cap, length, part)
+        g[k] = kept if g[k] >= 0 else -kept
+        after += kept * kept
+    if after > cap * cap:  # impossible; and if it were not, the promise would still hold
+        for k in range(size):
+            g[k] = 0
+
+
+@jit
+def _mean(codes: Array, start: int, stop: int, base: Ints, first: Ints, lanes: Ints, out: Ints) -> None:
+    """``near(sum of codes, m)`` in ``out[1:]``; ``out[0]`` stays 0."""
+    for k in range(out.size):
+        out[k] = 0
+    for i in range(start, stop):
+        for j in range(base.size):
+            e = base[j] + codes[i, j]
+            at = first[e]
+            for lane in range(LANES):
+                out[at + lane] += lanes[e, lane]
+    m = np.int64(stop - start)
+    if m > 0:
+        part = 1.0 / np.float64(2 * m)
+        for k in range(out.size):
+            out[k] = floor_divide(2 * out[k] + m, 2 * m, part)
+
+
+@jit
+def _gradient(
+    codes: Array,
+    labels: Bytes,
+    start: int,
+    stop: int,
+    base: Ints,
+    first: Ints,
+    lanes: Ints,
+    place: Ints,
+    scores: Ints,
+    constant: int,
+    centre: Ints,
+    sigmoid: Ints,
+    answer: int,
+    off: Ints,
+    out: Ints,
+) -> None:
+    """``near(A, U m)`` in ``out``; zeros without records.  ``off`` is room for the residuals of the records."""
+    for k in range(out.size):
+        out[k] = 0
+    total, half = np.int64(0), np.int64(1) << (_SHIFT - 1)
+    m = np.int64(stop - start)
+    for i in range(m):
+        s = np.int64(constant)
+        for j in range(base.size):
+            s += scores[base[j] + codes[start + i, j]]
+        at = (s + half) >> _SHIFT  # near(s, 2**28)
+        at = min(max(at, np.int64(-_TOP)), np.int64(_TOP))
+        r = sigmoid[at + _TOP] - _UNIT * np.int64(labels[start + i] == answer)
+        off[i] = r
+        total += r
+    for j in range(np.uint64(base.size)):
+        if place[j] >= 0:  # all codes of the column are in the same coordinates: sums stay in registers
+            a, b, c, here = np.int64(0), np.int64(0), np.int64(0), np.uint64(base[j])
+            for i in range(np.uint64(m)):  # unsigned: no index is looked at twice for its sign
+                e = here + np.uint64(codes[np.uint64(start) + i, j])
+                r = off[i]
+                a += r * lanes[e, np.uint64(0)]
+                b += r * lanes[e, np.uint64(1)]
+                c += r * lanes[e, np.uint64(2)]
+            out[place[j]] += a
+            out[place[j] + 1] += b
+            out[place[j] + 2] += c
+        else:
+            for i in range(m):
+                e = base[j] + codes[start + i, j]
+                for lane in range(LANES):
+                    out[first[e] + lane] += off[i] * lanes[e, lane]
+    if m > 0:
+        # near(A, U m) = floor((2 A + U m) / (2 U m)) = floor(floor((2 A + U m) / 2 U) / m), and 2 U = 2**13
+        out[0] = total * _UNIT
+        part = 1.0 / np.float64(m)
+        for k in range(centre.size):
+            out[k] = floor_divide((2 * (out[k] - centre[k] * total) + _UNIT * m) >> 13, m, part)
+
+
+@jit
+def _longest(offsets: Ints, a: int, b: int) -> Any:
+    most = np.int64(0)
+    for i in range(a, b):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
+
+
+# Sums over users, and lists of them for tests and audits
+
+
+@jit
+def _sum_means(
+    codes: Array, offsets: Ints, a: int, b: int, base: Ints, first: Ints, lanes: Ints, size: int, cap: int
+) -> Ints:
+    total, own = np.zeros(size, np.int64), np.zeros(size + LANES, np.int64)
+    for i in range(a, b):
+        if offsets[i] < offsets[i + 1]:
+            _mean(codes, offsets[i], offsets[i + 1], base, first, lanes, own)
+            shorten(own, size, cap)
+            for k in range(size):
+                total[k] += own[k]
+    return total
+
+
+@jit
+def _sum_gradients(
+    codes: Array,
+    labels: Bytes,
+    offsets: Ints,
+    a: int,
+    b: int,
+    base: Ints,
+    first: Ints,
+    lanes: Ints,
+    place: Ints,
+    scores: Ints,
+    constant: int,
+    centre: Ints,
+    sigmoid: Ints,
+    answer: int,
+    cap: int,
+    norms: bool,
+) -> Ints:
+    """The sum of gradients shortened to ``cap``; with ``norms`` instead, in the first place, of norms up to ``cap``."""
+    size, off = centre.size, np.zeros(_longest(offsets, a, b), np.int64)
+    total, own = np.zeros(size, np.int64), np.zeros(size + LANES, np.int64)
+    for i in range(a, b):
+        start, stop = offsets[i], offsets[i + 1]
+        if start == stop:
+            continue
+        _gradient(
+            codes, labels, start, stop, base, first, lanes, place, scores, constant, centre, sigmoid, answer, off, own
+        )
+        if norms:
+            square = np.int64(0)
+            for k in range(size):
+                square += own[k] * own[k]
+            total[0] += min(root_up(square), cap)
+        else:
+            shorten(own, size, cap)
+            for k in range(size):
+                total[k] += own[k]
+    return total
+
+
+def _public(table: CodeTable, state: DescentState) -> tuple[Any, ...]:
+    scores = np.array(table.scores(state.weights), np.int64)
+    constant = state.weights[0] * U - sum(w * c for w, c in zip(state.weights[1:], state.centre))
+    centre = np.array([0, *state.centre], np.int64)
+    return table.base, table.first, table.lanes, table.place, scores, constant, centre, sigmoid_table()
+
+
+def _added(parts: list[Ints], size: int) -> Ints:
+    return np.sum(parts, axis=0, dtype=np.int64) if parts else np.zeros(size, np.int64)
+
+
+def centre_sum(table: CodeTable, packed: Packed, cap: int) -> Ints:
+    """The sum over users of their mean codes, each shortened to ``cap``; without an intercept."""
+    size = table.coordinates + 1
+
+    def part(a: int, b: int) -> Ints:
+        return _sum_means(packed.codes, packed.offsets, a, b, table.base, table.first, table.lanes, size, cap)
+
+    return _added(spread(part, user_spans(packed.offsets)), size)[1:]
+
+
+def gradient_sum(
+    table: CodeTable, packed: Packed, state: DescentState, cap: int, answer: int = 1, *, norms: bool = False
+) -> Ints:
+    """The sum over users of their gradients, each shortened to ``cap``; the intercept first."""
+    public, run = _public(table, state), cast(Any, _sum_gradients)
+
+    def part(a: int, b: int) -> Ints:
+        found: Ints = run(packed.codes, packed.labels, packed.offsets, a, b, *public, answer, cap, norms)
+        return found
+
+    return _added(spread(part, user_spans(packed.offsets)), table.coordinates + 1)
+
+
+def norm_sum(table: CodeTable, packed: Packed, centre: Sequence[int], cap: int, answer: int = 1) -> int:
+    """The sum over users of the norms of their gradients at zero weights, rounded up, each at most ``cap``."""
+    return int(gradient_sum(table, packed, DescentState.start(centre), cap, answer, norms=True)[0])
+
+
+def means(table: CodeTable, packed: Packed) -> list[list[int]]:
+    """Each user's mean code, not shortened; no records: zeros."""
+    own, out = np.zeros(table.coordinates + 1 + LANES, np.int64), []
+    for start, stop in zip(packed.offsets[:-1].tolist(), packed.offsets[1:].tolist()):
+        _mean(packed.codes, start, stop, table.base, table.first, table.lanes, own)
+        out.append(own[1 : table.coordinates + 1].tolist())
+    return out
+
+
+def gradients(table: CodeTable, packed: Packed, state: DescentState, answer: int = 1) -> list[list[int]]:
+    """Each user's gradient, not shortened."""
+    public, run = _public(table, state), cast(Any, _gradient)
+    own, out = np.zeros(table.coordinates + 1 + LANES, np.int64), []
+    off = np.zeros(len(packed.labels), np.int64)
+    for start, stop in zip(packed.offsets[:-1].tolist(), packed.offsets[1:].tolist()):
+        run(packed.codes, packed.labels, start, stop, *public, answer, off, own)
+        out.append(own[: table.coordinates + 1].tolist())
+    return out
+
+
+def norm_terms(table: CodeTable, packed: Packed, centre: Sequence[int], cap: int, answer: int = 1) -> list[int]:
+    """Each user's term of :func:`norm_sum`."""
+    vectors = gradients(table, packed, DescentState.start(centre), answer)
+    return [min(int(root_up(sum(g * g for g in vector))), cap) for vector in vectors]
+
+
+def clip(vector: Sequence[int], cap: int) -> list[int]:
+    """A vector shortened to norm ``cap``."""
+    g = np.array(vector, np.int64)
+    shorten(g, g.size, cap)
+    return [int(x) for x in g]
+
+
+# Passes over the users of a scorecard, on every engine.
 #
 # In memory and streaming the records are binned once and kept in one byte a value; each pass then runs over the packed
 # users.  On a cluster nothing is collected: each pass is a job that bins the records anew and adds integer vectors.
 # The sums are the same integers either way.
 
-
-Ints = NDArray[np.int64]
 _BLOCK = 1 << 15
 
 
-def pack(columns: tuple[BinnedColumn, ...], users: UserData) -> Packed:
+def pack_answers(columns: tuple[BinnedColumn, ...], users: UserData) -> Packed:
     """Bound users with their values in bins."""
     widest = max(column.width for column in columns)
     codes = np.empty((users.n_records, len(columns)), np.uint8 if widest <= 256 else np.uint16)
@@ -399,8 +686,7 @@ class NormPass:
 
 @dataclass(frozen=True)
 class StepPass:
-    """Gradients at public weights, each shortened to a cap; for each answer at weights and with a cap of its own, one
-    after the other."""
+    """Gradients at public weights, shortened to a cap: answer after answer, each with weights and a cap of its own."""
 
     table: CodeTable
     states: tuple[DescentState, ...]
@@ -426,7 +712,7 @@ class _Packing:
         return ()
 
     def chunk(self, users: UserData) -> tuple[Packed, ...]:
-        return (pack(self.columns, users),)
+        return (pack_answers(self.columns, users),)
 
     def merge(self, a: tuple[Packed, ...], b: tuple[Packed, ...]) -> tuple[Packed, ...]:
         return a + b
@@ -443,87 +729,94 @@ class _Job:
         return np.zeros(self.work.size, np.int64)
 
     def chunk(self, users: UserData) -> Ints:
-        return self.work.over(pack(self.columns, users))
+        return self.work.over(pack_answers(self.columns, users))
 
     def merge(self, a: Ints, b: Ints) -> Ints:
         return a + b
 
 
-def passes_over(columns: tuple[BinnedColumn, ...], users: Users) -> Callable[[Pass], list[int]]:
+_Run = Callable[[Pass], list[int]]
+
+
+def passes_over(columns: tuple[BinnedColumn, ...], users: Users) -> _Run:
     """How a pass is run over these users: its sum as Python integers."""
-    if getattr(users, "distributed", False):
-        return lambda work: _plain(users.fold(_Job(columns, work)))
-    chunks = users.fold(_Packing(columns))
+    chunks = None if getattr(users, "distributed", False) else users.fold(_Packing(columns))
 
     def run(work: Pass) -> list[int]:
-        return _plain(sum((work.over(packed) for packed in chunks), np.zeros(work.size, np.int64)))
+        if chunks is None:
+            sums = users.fold(_Job(columns, work))
+        else:
+            sums = sum((work.over(packed) for packed in chunks), np.zeros(work.size, np.int64))
+        return [int(value) for value in sums]
 
     return run
 
 
-def _plain(sums: Any) -> list[int]:
-    return [int(value) for value in sums]
-
-
-# How often the label is 1 at so many points: the calibration of a points card.
+# How often the label is 1 at so many points: the calibration of a scorecard.
 #
-# The possible points are cut into five bands of equal width.  Everybody spreads 840 votes over the ten cells (band,
+# The possible points are cut into five bins of equal width.  Everybody spreads 840 votes over the ten cells (bin,
 # label) according to their own records, so one person moves the sums by a vector of non-negative entries and L1 norm at
 # most 840: its squared norm is at most ``840**2``, and of the difference of two such vectors at most ``2 * 840**2``
 # (``|u - v|**2 = |u|**2 + |v|**2 - 2 u.v``, and ``u.v >= 0``).  Discrete Gaussian noise of that size is added; rates,
-# intervals and the order of the bands follow from the noisy sums: post-processing.
+# intervals and the order of the bins follow from the noisy sums: post-processing.
 #
-# A rate is about the people the card was learned from.  They fit it a little better than others do, so chances for
+# A rate is about the people the scorecard was learned from.  They fit it a little better than others do, so chances for
 # other people are best measured on other people.
 
-
-BANDS = 5
+CALIBRATION_BINS = 5
 FAILURE = Fraction(1, 20)
-SAME_PEOPLE = (
-    "the chances of the card were measured on the people it was learned from; other people fit it less well: measure "
+_SAME_PEOPLE = (
+    "the chances of the scorecard were measured on the people it was learned from; other people fit it less "
+    "well: measure "
     "them with privpac evaluate on other people"
 )
 
 
 @dataclass(frozen=True)
 class CalibrationPass:
-    """The cells (band, another label), (band, ``answer``), band by band."""
+    """The cells (bin, another label), (bin, ``answer``), bin by bin."""
 
-    card: Card
+    scorecard: Scorecard
     answer: int = 1
 
     @property
     def edges(self) -> tuple[int, ...]:
-        return band_edges(self.card.most, BANDS)
+        return calibration_edges(self.scorecard.most, CALIBRATION_BINS)
 
     @property
     def size(self) -> int:
         return 2 * len(self.edges)
 
-    def over(self, packed: Packed) -> NDArray[np.int64]:
+    def over(self, packed: Packed) -> Ints:
         totals = np.zeros(len(packed.labels), np.int64)
-        for j, points in enumerate(self.card.points):
+        for j, points in enumerate(self.scorecard.points):
             totals += np.array(points, np.int64)[packed.codes[:, j]]
-        cells = (2 * bands_of(totals, self.edges) + (packed.labels == self.answer)).astype(np.uint8)
+        cells = (2 * calibration_bins_of(totals, self.edges) + (packed.labels == self.answer)).astype(np.uint8)
         return user_tables(packed.offsets, cells, self.size, DEFAULT_LEVELS, True, -1)
 
 
-def bands_from(edges: Sequence[int], noisy: Sequence[int], variance: Fraction) -> tuple[Band, ...]:
+def calibration_from(edges: Sequence[int], noisy: Sequence[int], variance: Fraction) -> tuple[CalibrationBin, ...]:
     """Rates that rise with the points, each with an interval for the rate on these people (95 % each).
 
     Rounding moves a person's votes in a cell by less than one, so those of all by less than the number of people, which
-    is the 840th part of all votes: in a band that everybody seldom sees this may be all there is.  Two noises and the
+    is the 840th part of all votes: in a bin that everybody seldom sees this may be all there is.  Two noises and the
     number of people may each fail with a third of 5 %.
     """
-    zeros, ones = [max(0, v) for v in noisy[::2]], [max(0, v) for v in noisy[1::2]]
-    rates = _rising(ones, [a + b for a, b in zip(ones, zeros)])
+    # Rates made to rise: neighbours that fall are pooled; empty bins take the rate before them.
+    pools: list[list[int]] = []
+    for zero, one in zip(noisy[::2], noisy[1::2]):
+        pools.append([max(0, one), max(0, one) + max(0, zero), 1])
+        while len(pools) > 1 and pools[-2][0] * pools[-1][1] >= pools[-1][0] * pools[-2][1]:
+            last = pools.pop()
+            pools[-1] = [a + b for a, b in zip(pools[-1], last)]
+    rates = [rate for one, size, bins in pools for rate in [_share(one, size - one, Fraction(1, 2))] * bins]
     most = sum(noisy) + len(noisy) * normal_reach(variance, FAILURE / (3 * len(noisy)))
     reach = normal_reach(variance, FAILURE / 3) + max(0, -(-most // DEFAULT_LEVELS))
     out = []
-    for last, rate, zero, one in zip(edges, rates, noisy[::2], noisy[1::2]):
+    for edge, rate, zero, one in zip(edges, rates, noisy[::2], noisy[1::2]):
         low = _share(max(0, one - reach), max(0, zero + reach), Fraction(0))
         high = _share(max(0, one + reach), max(0, zero - reach), Fraction(1))
-        out.append(Band(last, rate, min(low, rate), max(high, rate)))
+        out.append(CalibrationBin(edge, rate, min(low, rate), max(high, rate)))
     return tuple(out)
 
 
@@ -531,59 +824,54 @@ def _share(one: int, zero: int, otherwise: Fraction) -> Fraction:
     return Fraction(one, one + zero) if one + zero else otherwise
 
 
-def _rising(ones: Sequence[int], sizes: Sequence[int]) -> list[Fraction]:
-    """The rates ``ones/sizes`` made to rise: neighbours that fall are pooled; empty bands take the rate before them."""
-    pools: list[list[int]] = []
-    for one, size in zip(ones, sizes):
-        pools.append([one, size, 1])
-        while len(pools) > 1 and pools[-2][0] * pools[-1][1] >= pools[-1][0] * pools[-2][1]:
-            last = pools.pop()
-            pools[-1] = [a + b for a, b in zip(pools[-1], last)]
-    return [rate for one, size, bands in pools for rate in [_share(one, size - one, Fraction(1, 2))] * bands]
-
-
-Run = Callable[[Pass], list[int]]
-
-
 @frozen(slots=False, field_transformer=named)
-class CardLearner(Selection):
-    """Release one points card.
+class ScorecardLearner(Selection):
+    """Release one scorecard.
 
     Parameters
     ----------
     concept
-        A :class:`PointsCard`: columns, cuts, missing values, steps, top, classes.
+        A :class:`Scorecards`: columns, cuts, missing values, steps, top, classes.
     delta
         The promise may fail with this probability; needed.
     public_n_users
         A rough, public number of people; without it a noisy count is bought for 1/16 of the budget under add-remove.
         A wrong one harms accuracy only.
     calibrate
-        A share of the budget, such as ``"1/10"``, for how often the label is 1 in each of five bands of points.
+        A share of the budget, such as ``"1/10"``, for how often the label is 1 in each of five calibration bins.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(x, 9 - x, int(x > 4)) for x in range(10)]] * 300,
     ...     features={"x": Integers(0, 9), "y": Integers(0, 9)})
-    >>> learner = CardLearner(PointsCard(), epsilon=1, delta="1e-6", public_n_users=300)
-    >>> str(learner.guarantee), learner.learn(people).hypothesis.predict([[0, 9], [9, 0]]).tolist()
+    >>> learner = ScorecardLearner(Scorecards(), epsilon=1, delta="1e-6", public_n_users=300)
+    >>> str(learner.guarantee), learner.learn(people).value.predict([[0, 9], [9, 0]]).tolist()
     ('(1, 1e-06)-DP per user, add-remove', [0, 1])
     """
 
     delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
-    public_n_users: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_USERS))
+    public_n_users: int | None = field(
+        default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_SCORECARD_USERS)
+    )
     calibrate: Fraction = field(default=Fraction(0), converter=probability_or_zero)
     scores_rules: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if not isinstance(self.concept, PointsCard):
+        if not isinstance(self.concept, Scorecards):
             raise ParameterError(
-                f"the method 'card' learns a PointsCard over named columns, not {type(self.concept).__name__}"
+                f"the method 'scorecard' learns a Scorecards over named columns, not {type(self.concept).__name__}"
             )
         if self.delta == 0:
-            raise ParameterError("a points card needs delta > 0, such as delta='1e-6'; a small tree needs none")
+            raise ParameterError("a scorecard needs delta > 0, such as delta='1e-6'; a small tree needs none")
         if self.epsilon == 0:
-            raise ParameterError("a points card needs epsilon > 0")
+            raise ParameterError("a scorecard needs epsilon > 0")
         _ = self.rho
 
     @property
@@ -596,68 +884,67 @@ class CardLearner(Selection):
         return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, rho=self.rho)
 
     @property
-    def card(self) -> PointsCard:
-        assert isinstance(self.concept, PointsCard)
+    def scorecard(self) -> Scorecards:
+        assert isinstance(self.concept, Scorecards)
         return self.concept
 
-    def budget(self, columns: int, cards: int = 1) -> CardBudget:
-        """The shares of so many cards of so many columns."""
+    def budget(self, columns: int, scorecards: int = 1) -> ScorecardBudget:
+        """The shares of so many scorecards of so many columns."""
         bought = self.public_n_users is None and self.neighbours is Neighbours.ADD_REMOVE
-        steps = self.card.steps
-        return CardBudget(self.rho, columns, steps, self.neighbours, bought, self.calibrate, cards, SMOOTHING)
+        steps = self.scorecard.steps
+        return ScorecardBudget(self.rho, columns, steps, self.neighbours, bought, self.calibrate, scorecards, SMOOTHING)
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
-        assert isinstance(bound.concept, PointsCard)
+        assert isinstance(bound.concept, Scorecards)
         _ = bound.concept.codes  # too wide or without cuts: said now, before anything is spent
         return bound
 
     def law(self, data: Users) -> Law:
         """Not offered."""
         raise TooLargeError(
-            "a points card is a function of thousands of noisy integers, so its law cannot be listed; its promise is "
+            "a scorecard is a function of thousands of noisy integers, so its law cannot be listed; its promise is "
             "the sum of the passes' (see privpac.methods.scorecard), and small trees have an exact law"
         )
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         concept = bound.concept
-        assert isinstance(concept, PointsCard)
+        assert isinstance(concept, Scorecards)
         run, table = passes_over(concept.binned, bound.users), concept.codes
-        # One card about the label 1, or one about each of several labels.
+        # One scorecard about the label 1, or one about each of several labels.
         names = (bound.label,) if concept.labels == 2 else concept.classes or ()
         answers = (1,) if concept.labels == 2 else tuple(range(concept.labels))
         budget = self.budget(table.columns, len(answers))
         users = self._users(run, budget, rng)
         found, clips = _descend(run, table, concept.top, budget, users, answers, rng)
-        cards = tuple(
-            Card(concept.binned, one.points, one.threshold, concept.top, name) for one, name in zip(found, names)
+        scorecards = tuple(
+            Scorecard(concept.binned, one.points, one.threshold, concept.top, name) for one, name in zip(found, names)
         )
         if self.calibrate:
-            cards = tuple(
-                replace(card, bands=_calibrated(run, card, budget, answer, rng)) for card, answer in zip(cards, answers)
+            scorecards = tuple(
+                self._calibrated(run, scorecard, budget, answer, rng) for scorecard, answer in zip(scorecards, answers)
             )
-        rule: Rule = cards[0] if len(cards) == 1 else Cards(cards, bound.label)
-        shown: dict[str, Any] = {"class": "PointsCard", "columns": table.columns, "steps": concept.steps}
+        rule: Rule = scorecards[0] if len(scorecards) == 1 else ScorecardPerLabel(scorecards, bound.label)
+        shown: dict[str, object] = {"class": "Scorecards", "columns": table.columns, "steps": concept.steps}
         shown |= {"noisy_n_users" if budget.bought else "public_n_users": users}
         shown |= {"clip": clips[0] if len(clips) == 1 else clips, "rho": budget.rho}
         cap = {} if self.max_records is None else {"max_records": self.max_records}
-        warned = (*self.warnings, *((SAME_PEOPLE,) if self.calibrate else ()))
-        return Released(rule, self.guarantee, parameters=shown | cap, warnings=warned, learner="card")
+        warned = (*self.warnings, *((_SAME_PEOPLE,) if self.calibrate else ()))
+        return Released(rule, self.guarantee, parameters=shown | cap, warnings=warned, learner="scorecard")
 
-    def _users(self, run: Run, budget: CardBudget, rng: Rng) -> int:
+    @staticmethod
+    def _calibrated(run: _Run, scorecard: Scorecard, budget: ScorecardBudget, answer: int, rng: Rng) -> Scorecard:
+        variance, work = budget.calibration_variance, CalibrationPass(scorecard, answer)
+        assert variance is not None
+        return replace(scorecard, calibration=calibration_from(work.edges, _noisy(run(work), variance, rng), variance))
+
+    def _users(self, run: _Run, budget: ScorecardBudget, rng: Rng) -> int:
         """The number of users that sets centre, clip and training time: declared, public, or bought."""
         if self.public_n_users is not None:
             return self.public_n_users
         (count,) = run(CountPass())
         variance = budget.count_variance
-        return clamp(count if variance is None else count + discrete_gaussian(variance, rng), 1, MAX_USERS)
-
-
-def _calibrated(run: Run, card: Card, budget: CardBudget, answer: int, rng: Rng) -> tuple[Band, ...]:
-    variance = budget.calibration_variance
-    assert variance is not None
-    work = CalibrationPass(card, answer)
-    return bands_from(work.edges, _noisy(run(work), variance, rng), variance)
+        return clamp(count if variance is None else count + discrete_gaussian(variance, rng), 1, MAX_SCORECARD_USERS)
 
 
 def _noisy(sums: list[int], variance: Fraction, rng: Rng) -> list[int]:
@@ -665,10 +952,10 @@ def _noisy(sums: list[int], variance: Fraction, rng: Rng) -> list[int]:
 
 
 def _descend(
-    run: Run, table: CodeTable, top: int, budget: CardBudget, users: int, answers: tuple[int, ...], rng: Rng
-) -> tuple[list[CardPoints], tuple[int, ...]]:
-    """Centre, norms, steps, points; in this order, each from what was released before.  The cards of several answers
-    walk side by side, each noised by itself."""
+    run: _Run, table: CodeTable, top: int, budget: ScorecardBudget, users: int, answers: tuple[int, ...], rng: Rng
+) -> tuple[list[ScorecardPoints], tuple[int, ...]]:
+    """Centre, norms, steps, points; in this order, each from what was released before.  The scorecards of several
+    answers walk side by side, each noised by itself."""
     columns, steps, size = table.columns, budget.steps, table.coordinates + 1
     summed = _noisy(run(CentrePass(table, centre_clip(columns))), budget.centre_variance, rng)
     centre = tuple(shrunk_centre(summed, users, budget.centre_variance))

@@ -29,8 +29,6 @@ from typing import Any
 from privpac.errors import ParameterError
 from privpac.methods.registry import learner_options
 
-__all__ = ["COMMON", "flag", "read_settings", "written"]
-
 COMMON = ("concept", "tree", "epsilon", "neighbours", "unit", "max_records")
 """Fields of every learner: they have options of their own."""
 
@@ -128,6 +126,7 @@ def _words(text: str) -> dict[str, int | str]:
 
 
 _READERS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    ("Table", _table, "a whole number, or a table such as 1:1,16:4"),
     ("tuple[int", lambda text: tuple(_whole(part) for part in text.split(",")), "whole numbers such as 1,4,16"),
     ("tuple[Fraction", lambda text: tuple(text.split(",")), "two numbers such as 0.1,1/16"),
     ("Mapping[str, int | str]", _words, "names with values such as Gamma:60,race:dyadic"),
@@ -143,16 +142,16 @@ _READERS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
 """By a mark in the type of a field, the first that fits: how its text is read, and what it must be."""
 
 
-def written(value: Any) -> str:
+def setting_text(value: Any) -> str:
     """A value as :func:`read_settings` reads it.
 
-    >>> [written(value) for value in (Fraction(1, 16), (1, 4), {1: 1, 16: 4}, True, bytes(2))]
+    >>> [setting_text(value) for value in (Fraction(1, 16), (1, 4), {1: 1, 16: 4}, True, bytes(2))]
     ['0.0625', '1,4', '1:1,16:4', 'true', '0000']
     """
     if isinstance(value, Mapping):
         return ",".join(f"{key}:{item}" for key, item in value.items())
     if isinstance(value, (tuple, list)):
-        return ",".join(map(written, value))
+        return ",".join(map(setting_text, value))
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Fraction):

@@ -12,7 +12,7 @@ scores move by amounts in ``[0, levels]`` and the normaliser moves with them, so
 levels``.  Replace: the difference of two such moves lies in ``[-levels, levels]``.  A user without records moves
 nothing; no users give the prior.  With ``c`` labels a user's votes against a tree are in ``0..levels`` as well.
 
-*Accuracy.*  ``methods.small_tree``.  Never shown: scores, cells, the normaliser, the probability of the drawn tree.
+*Accuracy.*  :func:`certified_users`.  Never shown: scores, cells, the normaliser, the probability of the drawn tree.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import numpy as np
 from attrs import frozen
 from flint import arb
-from numpy.typing import NDArray
 
+from privpac.arrays import Floats64, Ints
 from privpac.bisection import half_way, least_between, narrow
 from privpac.errors import InfeasibleError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, ball_of, exp_ball, precision, rational, up
@@ -45,27 +45,11 @@ from privpac.rules.small_trees import Side, SmallTrees, TreeCells, TreeShape
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = [
-    "Corners",
-    "MAX_LISTED",
-    "SmallTreeLaw",
-    "SmallTreeLearner",
-    "TreeFilter",
-    "certified_users",
-    "corners",
-    "exact_records",
-    "most_likely",
-    "two_terms_excess",
-    "users_by_two_terms",
-    "users_of_tree",
-]
-
-
 # Doubles that settle almost every draw of a small tree.
 #
 # With ``D_0 = 0`` and ``m = max D_k`` a leaf weighs ``e**(lambda m) h``, ``h = sum of e**(-lambda (m - D_k))`` over the
 # labels.  Exponents stay integers: their maximum is subtracted per side and over roots, and ``e**(-lambda g)`` comes
-# from ``t`` tables of 2**11 doubles rounded from balls (``law.levels``; ``numpy.exp`` is not trusted).  Only positive
+# from ``t`` tables of 2**11 doubles rounded from balls (``law.sampling``; ``numpy.exp`` is not trusted).  Only positive
 # products and sums follow.  With ``u = 2**-53``, ``K`` tests and ``c`` labels: a table entry errs by ``u``, a weight by
 # ``(2t - 1) u``, ``h`` by ``(2t + c - 2) u``, a term by ``(6t + 2c - 1) u`` (two ``h``, a weight, a rounded prior,
 # three products), a side by ``K u`` more, a root by ``(2K + 14t + 4c + 1) u``, a cumulative sum of roots by ``(K - 1)
@@ -74,10 +58,6 @@ __all__ = [
 #     root 2.04 (3K + 14t + 4c + 1) u      side 2.04 (K + 6t + 2c) u      label 2.04 (2t + c) u
 #
 # each plus ``2**-900`` for terms below ``e**-700``, which count as 0.
-
-
-Ints = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _DROPPED = 2.0**-900
@@ -126,7 +106,7 @@ class TreeFilter:
         top = 16 * most if self._cut is None else min(self._cut, 16 * most)
         return Powers.of(Rate(Fraction(0) if self.rate == 0 else self.rate), 0 if self.rate == 0 else top)
 
-    def _weight(self, gaps: Ints) -> Doubles:
+    def _weight(self, gaps: Ints) -> Floats64:
         """``e**(-rate * gap)``, 0 beyond the cut."""
         if self._cut is None:
             return np.ones(gaps.shape, dtype=np.float64)
@@ -135,14 +115,14 @@ class TreeFilter:
         found[flat > self._cut] = 0.0
         return found.reshape(gaps.shape)
 
-    def _leaf(self, cell: Ints) -> tuple[Ints, Doubles]:
+    def _leaf(self, cell: Ints) -> tuple[Ints, Floats64]:
         """Exponent and ``h`` of leaves, summed over labels."""
         if len(cell) == 1:
             return np.maximum(cell[0], 0), 1.0 + self._weight(np.abs(cell[0]))
         top = np.maximum(cell.max(axis=0), 0)
         return top, self._weight(top) + sum(self._weight(top - one) for one in cell)
 
-    def _terms(self, corner: Corners) -> tuple[Ints, Doubles]:
+    def _terms(self, corner: Corners) -> tuple[Ints, Floats64]:
         """For every root the largest exponent of the side, and the terms of its options, the leaf first."""
         exponent, h = self._leaf(corner.side)
         if self.shape.depth == 1:
@@ -157,13 +137,13 @@ class TreeFilter:
         return top, terms * scale
 
     @cached_property
-    def _asks(self) -> Doubles:
+    def _asks(self) -> Floats64:
         return np.array([float(weight) for weight in self.shape.asks], dtype=np.float64)
 
     # Choices: cumulative quotients and their error
 
     @cached_property
-    def roots(self) -> tuple[Doubles, float]:
+    def roots(self) -> tuple[Floats64, float]:
         k, step = self.shape.tests, max(1, _ENTRIES // self.shape.tests)
         exponents, sums = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.float64)
         for first in range(0, k, step):
@@ -176,18 +156,18 @@ class TreeFilter:
             3 * k + 14 * len(self._powers.tables) + 4 * self.shape.labels + 1,
         )
 
-    def options(self, root: int, yes: bool) -> tuple[Doubles, float]:
+    def options(self, root: int, yes: bool) -> tuple[Floats64, float]:
         """The options of one side, the leaf first."""
         _, terms = self._terms(corners(self.cells, root, root + 1)[0 if yes else 1])
         return self._quotients(terms[0], self.shape.tests + 6 * len(self._powers.tables) + 2 * self.shape.labels)
 
-    def labels(self, cell: Ints) -> tuple[Doubles, float]:
+    def labels(self, cell: Ints) -> tuple[Floats64, float]:
         """The labels of a leaf with these ``D``."""
         values = np.concatenate([np.zeros(1, dtype=np.int64), cell])
         return self._quotients(self._weight(values.max() - values), 2 * len(self._powers.tables) + self.shape.labels)
 
     @staticmethod
-    def _quotients(weights: Doubles, units: int) -> tuple[Doubles, float]:
+    def _quotients(weights: Floats64, units: int) -> tuple[Floats64, float]:
         cumulative = np.cumsum(weights)
         return cumulative / cumulative[-1], 2.04 * units * _UNIT + _DROPPED
 
@@ -197,12 +177,11 @@ class TreeFilter:
 # A candidate weighs ``c e**(lambda g)`` with rational ``c`` and integer ``g``; two of them are equal only if both are,
 # since ``ln(c/c') + lambda (g - g')`` is 0 for no other rationals.  Among equals the first id counts.
 
-
-Candidate = tuple[Fraction, int]
+_Candidate = tuple[Fraction, int]
 """A prior and a gain."""
 
 
-def _more(a: Candidate, b: Candidate, rate: Fraction) -> bool:
+def _more(a: _Candidate, b: _Candidate, rate: Fraction) -> bool:
     """Whether ``a`` weighs more than ``b``, decided exactly."""
     if a[0] >= b[0] and a[1] >= b[1]:
         return a[0] > b[0] or (rate > 0 and a[1] > b[1])
@@ -215,7 +194,7 @@ def most_likely(shape: TreeShape, cells: TreeCells, rate: Fraction) -> int:
     for j, ask in enumerate(shape.asks):
         groups.setdefault(ask, []).append(j)
     tests = [(ask, np.array(members, dtype=np.int64)) for ask, members in groups.items()]
-    best: tuple[Candidate, int] | None = None
+    best: tuple[_Candidate, int] | None = None
     for root, prior in enumerate(shape.prior):
         sides = [_best_side(shape, corner, tests, rate) for corner in corners(cells, root, root + 1)]
         (first, yes), (second, no) = sides
@@ -235,16 +214,16 @@ def _labels(cell: Ints, flat: bool) -> tuple[Ints, Ints]:
 
 def _best_side(
     shape: TreeShape, corner: Corners, tests: list[tuple[Fraction, Ints]], rate: Fraction
-) -> tuple[Candidate, Side]:
+) -> tuple[_Candidate, Side]:
     flat = rate == 0
     label, win = _labels(corner.side, flat)
-    best: tuple[Candidate, Side] = ((shape.leaf, int(win[0])), Side(None, (int(label[0]),)))
+    best: tuple[_Candidate, Side] = ((shape.leaf, int(win[0])), Side(None, (int(label[0]),)))
     if not tests:
         return best
     held, won = _labels(corner.held[:, 0], flat)
     failed, lost = _labels(corner.failed[:, 0], flat)
     gains = won + lost
-    found: list[tuple[Candidate, Side]] = []
+    found: list[tuple[_Candidate, Side]] = []
     for ask, members in tests:
         j = int(members[0 if flat else int(gains[members].argmax())])
         found.append(((ask, int(gains[j])), Side(j, (int(held[j]), int(failed[j])))))
@@ -268,8 +247,7 @@ def _best_side(
 # with as many random bits as it needs, so no probability is approximate: doubles filter (``tree_filter``), balls
 # decide.
 
-
-MAX_LISTED = 1 << 16
+_MAX_LISTED = 1 << 16
 """Trees that are listed one by one at most."""
 
 _KEPT = 1 << 10
@@ -287,27 +265,28 @@ class SmallTreeLaw(Law):
     def gain(self, tree: int) -> int:
         """The weight that the tree's leaves win over "always label 0"."""
         root, yes, no = self.shape.parts(tree)
-        sides = corners(self.cells, root, root + 1)
-        return sum(_gain(corner, side) for corner, side in zip(sides, (yes, no)))
+        both = zip(corners(self.cells, root, root + 1), (yes, no))
+        leaves = [pair for corner, side in both for pair in zip(_leaves(corner, side.test), side.labels)]
+        return sum(int(cell[label - 1]) for cell, label in leaves if label)  # label 0 wins nothing
 
     def score(self, tree: int) -> int:
         """The summed votes against a tree."""
         return self.cells.others - self.gain(tree)
 
-    def _number(self, value: Any) -> Number:
+    def number(self, value: object) -> Number:
         if not isinstance(value, (int, np.integer)) or not 0 <= value < self.shape.size:
             return Quotient(())
         tree = int(value)
         return Quotient.of(ExpSum.exp(self.rate * self.gain(tree), self.shape.of_tree(tree)), self.total)
 
     def block_number(self, i: int) -> Number:
-        return self._number(i)
+        return self.number(i)
 
     @cached_property
     def total(self) -> Denominator:
         """``Z`` without its factor ``e**(-rate * others)``."""
         flat = self.rate == 0 or not any(part.any() for part in (self.cells.total, self.cells.single, self.cells.both))
-        return Denominator(self._sum, self._ball, irrational=not flat)
+        return Denominator(self._sum, lambda: sum(self._roots(), arb(0)), irrational=not flat)
 
     def log_normaliser(self) -> Ball:
         """``ln of the sum of prior * e**(-rate * score)``; as private as the scores."""
@@ -315,12 +294,12 @@ class SmallTreeLaw(Law):
             return ball_of(self.total.arb().log() - as_arb(self.rate * self.cells.others))
 
     def _listed(self) -> range:
-        if self.shape.size > MAX_LISTED:
-            raise TooLargeError(f"{self.shape.size} trees are too many to list; at most {MAX_LISTED} are")
+        if self.shape.size > _MAX_LISTED:
+            raise TooLargeError(f"{self.shape.size} trees are too many to list; at most {_MAX_LISTED} are")
         return range(self.shape.size)
 
     def as_finite(self) -> FiniteLaw:
-        return FiniteLaw([(range(tree, tree + 1), self._number(tree)) for tree in self._listed()], {})
+        return FiniteLaw([(range(tree, tree + 1), self.number(tree)) for tree in self._listed()], {})
 
     def support(self) -> Iterator[Cell]:
         return (range(tree, tree + 1) for tree in self._listed())
@@ -352,9 +331,6 @@ class SmallTreeLaw(Law):
             for yes, no in [corners(self.cells, i, i + 1)]
         ]
 
-    def _ball(self) -> arb:
-        return sum(self._roots(), arb(0))
-
     def _sum(self) -> ExpSum:
         """The same as an exponential sum, for decisions that no ball settles."""
 
@@ -384,15 +360,12 @@ class SmallTreeLaw(Law):
         source = secret_rng(rng)
         root = _choose(source, self.filter.roots, self._roots)
         both = corners(self.cells, root, root + 1)
-        yes, no = (self._draw_side(source, root, corner, i == 0) for i, corner in enumerate(both))
-        return self.shape.id(root, yes, no)
-
-    def _draw_side(self, rng: Rng, root: int, corner: Corners, yes: bool) -> Side:
-        option = _choose(rng, self.filter.options(root, yes), lambda: self._options(corner))
-        if option == 0:
-            return Side(None, (self._draw_label(rng, corner.side[:, 0]),))
-        held, failed = corner.held[:, 0, option - 1], corner.failed[:, 0, option - 1]
-        return Side(option - 1, (self._draw_label(rng, held), self._draw_label(rng, failed)))
+        sides = []
+        for corner, holds in zip(both, (True, False)):
+            option = _choose(source, self.filter.options(root, holds), partial(self._options, corner))
+            test = None if option == 0 else option - 1
+            sides.append(Side(test, tuple(self._draw_label(source, cell) for cell in _leaves(corner, test))))
+        return self.shape.id(root, *sides)
 
     def _draw_label(self, rng: Rng, cell: Ints) -> int:
         return _choose(
@@ -401,7 +374,7 @@ class SmallTreeLaw(Law):
 
     # Divergences, without listing trees
 
-    def _comparable(self, other: Law) -> bool:
+    def _comparable(self, other: object) -> TypeGuard[SmallTreeLaw]:
         return isinstance(other, SmallTreeLaw) and (self.shape, self.rate) == (other.shape, other.rate)
 
     def _farthest(self, other: SmallTreeLaw) -> int:
@@ -422,7 +395,7 @@ class SmallTreeLaw(Law):
         )
 
     def max_divergence(self, other: Law, *, enough: Fraction | None = None) -> Ball | float:
-        if not isinstance(other, SmallTreeLaw) or not self._comparable(other):
+        if not self._comparable(other):
             return super().max_divergence(other, enough=enough)
         farthest = self._farthest(other)
         bits = 128
@@ -443,7 +416,7 @@ class SmallTreeLaw(Law):
         return self.shape, self.rate, tuple(tuple(part.ravel().tolist()) for part in cells)
 
     def dominated_by(self, other: Law, epsilon: Fraction) -> bool | None:
-        if not isinstance(other, SmallTreeLaw) or not self._comparable(other):
+        if not self._comparable(other):
             return None
         if self.cells.same(other.cells):
             return epsilon >= 0
@@ -458,16 +431,12 @@ class SmallTreeLaw(Law):
         return (other.total.sum * ExpSum.exp(shift) - self.total.sum).sign() <= 0
 
 
-def _gain(corner: Corners, side: Side) -> int:
-    """What one side of a single root wins; label 0 wins nothing."""
-    if side.test is None:
-        cells = [corner.side[:, 0]]
-    else:
-        cells = [corner.held[:, 0, side.test], corner.failed[:, 0, side.test]]
-    return sum(int(cell[label - 1]) for cell, label in zip(cells, side.labels) if label)
+def _leaves(corner: Corners, test: int | None) -> list[Ints]:
+    """``D`` of the leaves of one side of a single root."""
+    return [corner.side[:, 0]] if test is None else [corner.held[:, 0, test], corner.failed[:, 0, test]]
 
 
-def _choose(rng: Rng, table: tuple[Doubles, float], weights: Callable[[], Sequence[arb]]) -> int:
+def _choose(rng: Rng, table: tuple[Floats64, float], weights: Callable[[], Sequence[arb]]) -> int:
     """An index with probability proportional to its weight, exactly: 64 bits more until the answer is certain for
     every real that begins with them."""
     u, bits = rng.bits(64), 64
@@ -492,50 +461,50 @@ def _choose(rng: Rng, table: tuple[Doubles, float], weights: Callable[[], Sequen
 # ``t*`` the best tree and ``a(t) = err(t) - err(t*)`` the excess.  ``theta`` is the privacy of one vote: epsilon under
 # add-remove, half of it under replace.
 #
-# **Users for an excess.**  With ``e* >= err(t*)`` declared (1 where unknown), ``p = min(e*, (1 - alpha)/2)``,
-# ``f(tau) = 1 - (alpha + p)(1 - e**-tau) + p (e**tau - 1)`` and ``Pi_s = sum over trees of prior**s``, the drawn tree
-# has
-# excess below ``alpha`` with probability at least ``1 - beta`` for every
+# **Users for an excess.**  With ``e* >= err(t*)`` declared (1 where unknown), ``p = min(e*, (1 - alpha)/2)``, ``f(tau)
+# = 1 - (alpha + p)(1 - e**-tau) + p (e**tau - 1)`` and ``Pi_s = sum over trees of prior**s``, the drawn tree has excess
+# below ``alpha`` with probability at least ``1 - beta`` for every
 #
 #     n >= min over 0 < s <= 1 with f(s theta) < 1 of (ln Pi_s + s b(t*) + ln(1/beta)) / -ln f(s theta)
 #
 # *Proof.*  Let ``X`` be a user's votes against ``t`` less those against ``t*``, as a share: in [-1, 1], ``E X >=
-# alpha``
-# for a bad ``t``.  ``P(t) <= min(1, prior(t)/prior(t*) e**(-theta sum X)) <= (prior(t)/prior(t*))**s e**(-s theta sum
-# X)``.  On [0, 1] and on [-1, 0] ``e**(-tau x)`` lies below its chord, so ``E e**(-tau X) <= 1 - E X+ (1 - e**-tau) +
-# E X- (e**tau - 1)`` with ``E X+ = E X + E X-``, ``E X- <= e*``, ``E |X| <= 1``: at most ``f(tau)``.  Independence and
-# the sum over bad trees give ``Pi_s prior(t*)**-s f**n``.  At ``s = 1`` there is no ``ln |H|``: only the price of the
-# good tree.  The bound falls with ``n`` and nothing in the law follows ``n``: a certified number stays certified.
+# alpha`` for a bad ``t``.  ``P(t) <= min(1, prior(t)/prior(t*) e**(-theta sum X)) <= (prior(t)/prior(t*))**s e**(-s
+# theta sum X)``.  On [0, 1] and on [-1, 0] ``e**(-tau x)`` lies below its chord, so ``E e**(-tau X) <= 1 - E X+ (1 -
+# e**-tau) + E X- (e**tau - 1)`` with ``E X+ = E X + E X-``, ``E X- <= e*``, ``E |X| <= 1``: at most ``f(tau)``.
+# Independence and the sum over bad trees give ``Pi_s prior(t*)**-s f**n``.  At ``s = 1`` there is no ``ln |H|``: only
+# the price of the good tree.  The bound falls with ``n`` and nothing in the law follows ``n``: a certified number stays
+# certified.
 #
 # **More budget never asks for more users.**  Take for ``t*`` a tree of the least prior.  At a fixed ``tau = s theta``
-# the
-# power ``s = tau/theta`` falls with ``theta``, and with it ``Pi_s prior(t*)**-s``, the sum of
-# ``(prior(t)/prior(t*))**s``
-# over terms of at least 1; ``f(tau)`` stays.  So the *minimum* over ``s`` falls with ``theta``.  A grid of powers
-# breaks
-# this: the best ``tau`` is about ``alpha`` whatever ``theta`` is, and below the first step ``theta/64`` once ``theta``
-# is
-# large.  The minimum is one search: ``ln(Pi_s prior(t*)**-s / beta) + n ln f(s theta)`` is convex in ``s`` (sums of
-# exponentials are log-convex; ``f`` is the moment of a law on -1, 0, 1), so the powers at which ``n`` users are
-# certified
-# are an interval for every ``n``: the number of users falls and then rises with ``s``.
+# the power ``s = tau/theta`` falls with ``theta``, and with it ``Pi_s prior(t*)**-s``, the sum of
+# ``(prior(t)/prior(t*))**s`` over terms of at least 1; ``f(tau)`` stays.  So the *minimum* over ``s`` falls with
+# ``theta``.  A grid of powers breaks this: the best ``tau`` is about ``alpha`` whatever ``theta`` is, and below the
+# first step ``theta/64`` once ``theta`` is large.  The minimum is one search: ``ln(Pi_s prior(t*)**-s / beta) + n ln
+# f(s theta)`` is convex in ``s`` (sums of exponentials are log-convex; ``f`` is the moment of a law on -1, 0, 1), so
+# the powers at which ``n`` users are certified are an interval for every ``n``: the number of users falls and then
+# rises with ``s``.
 #
-# **Two terms.**  With probability at least ``1 - beta`` the excess is at most
-# ``(b(t*) + ln(2/beta))/(theta n) + sqrt(2 (b_max + ln(2/beta))/n)``: selection, and sampling of users (Hoeffding).
-# Never better than the above: with ``y`` the root, ``s = min(1, y/theta)`` certifies it, as ``f(tau) <= exp(tau**2/2 -
-# alpha tau)`` and ``Pi_s <= exp((1 - s) b_max)``.
+# **Two terms.**  With probability at least ``1 - beta`` the excess is at most ``(b(t*) + ln(2/beta))/(theta n) + sqrt(2
+# (b_max + ln(2/beta))/n)``: selection, and sampling of users (Hoeffding). Never better than the above: with ``y`` the
+# root, ``s = min(1, y/theta)`` certifies it, as ``f(tau) <= exp(tau**2/2 - alpha tau)`` and ``Pi_s <= exp((1 - s)
+# b_max)``.
 #
 # Votes are ``floor(levels/m)`` for each of ``m`` records: with more records than divide ``levels`` the excess that is
 # certified grows by ``(m - 1)/levels``, so no more of them are planned to be read (``exact_records``).
 
-
-GRID = 64
+_GRID = 64
 """The powers ``s`` of :func:`users_of_tree` are ``1/64, ..., 64/64``."""
 
 _BITS = 128
 _STEP, _SPAN, _HALVINGS = 1e-10, 15.0, 40
 """The search over ``ln tau``: a step that tells falling from rising (second order: 1e-20 of the users), how far below,
 and how often the range is halved."""
+
+
+_Power = Callable[[Fraction], arb]
+"""``s`` to a ball of the sum of ``prior**s`` over all trees (``TreeShape.power``)."""
+_Task = tuple[Fraction, Fraction, Fraction, Fraction]
+"""theta, alpha, beta and ``p``."""
 
 
 def exact_records(levels: int, max_records: int) -> int:
@@ -549,7 +518,7 @@ def exact_records(levels: int, max_records: int) -> int:
 
 
 def users_of_tree(
-    power: Callable[[Fraction], arb],
+    power: _Power,
     prior: Fraction,
     *,
     theta: Rational,
@@ -567,13 +536,10 @@ def users_of_tree(
     alpha, beta : excess error, and the probability with which it may be exceeded.
     best_error : an upper bound on the error of the best tree; None where unknown.
     """
-    return _users(power, prior, *_read(theta, alpha, beta, best_error))
+    return _users(power, prior, _read(theta, alpha, beta, best_error))
 
 
-def _read(
-    theta: Rational, alpha: Rational, beta: Rational, best_error: Rational | None
-) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-    """theta, alpha, beta and ``p``."""
+def _read(theta: Rational, alpha: Rational, beta: Rational, best_error: Rational | None) -> _Task:
     a = rational(alpha, "alpha", above=0, maximum=1)
     e = Fraction(1) if best_error is None else rational(best_error, "best_error", minimum=0, maximum=1)
     rate, failure = rational(theta, "theta", above=0), rational(beta, "beta", above=0, below=1)
@@ -581,31 +547,21 @@ def _read(
 
 
 @lru_cache(maxsize=512)
-def _users(
-    power: Callable[[Fraction], arb], prior: Fraction, theta: Fraction, alpha: Fraction, beta: Fraction, p: Fraction
-) -> tuple[int, Fraction]:
+def _users(power: _Power, prior: Fraction, task: _Task) -> tuple[int, Fraction]:
     with precision(_BITS):
-        powers = [Fraction(i, GRID) for i in range(1, GRID + 1)]
-        tried = {s: _needed(power, prior, theta, alpha, beta, p, s) for s in powers}
+        tried = {s: _needed(power, prior, task, s) for s in (Fraction(i, _GRID) for i in range(1, _GRID + 1))}
     known = [(_whole(needed), s) for s, needed in tried.items() if needed is not None]
     if not known:
         raise InfeasibleError(
-            f"no power on the grid certifies an excess of {alpha} at this epsilon; ask for a larger excess, declare "
+            f"no power on the grid certifies an excess of {task[1]} at this epsilon; ask for a larger excess, declare "
             "best_error, or use certified_users, which tries every power"
         )
     return min(known, key=lambda pair: pair[0])
 
 
-def _needed(
-    power: Callable[[Fraction], arb],
-    prior: Fraction,
-    theta: Fraction,
-    alpha: Fraction,
-    beta: Fraction,
-    p: Fraction,
-    s: Fraction,
-) -> arb | None:
+def _needed(power: _Power, prior: Fraction, task: _Task, s: Fraction) -> arb | None:
     """The number of users that the power ``s`` certifies, before it is rounded up; None if none is."""
+    theta, alpha, beta, p = task
     f = moment(s * theta, alpha, p)
     if not (f < 1 and f > 0):
         return None
@@ -651,7 +607,7 @@ def users_by_two_terms(prior: Fraction, least: Fraction, *, theta: Rational, alp
 
 
 def certified_users(
-    power: Callable[[Fraction], arb],
+    power: _Power,
     least: Fraction,
     *,
     theta: Rational,
@@ -661,16 +617,15 @@ def certified_users(
 ) -> int:
     """The least number of users that any power certifies, whichever tree is the best one (``least``: the smallest
     prior): it never rises with ``theta``, ``alpha`` or ``beta``."""
-    return _fewest(power, least, *_read(theta, alpha, beta, best_error))
+    return _fewest(power, least, _read(theta, alpha, beta, best_error))
 
 
 @lru_cache(maxsize=512)
-def _fewest(
-    power: Callable[[Fraction], arb], least: Fraction, theta: Fraction, alpha: Fraction, beta: Fraction, p: Fraction
-) -> int:
+def _fewest(power: _Power, least: Fraction, task: _Task) -> int:
+    theta, alpha, _, _ = task
+
     def needed(log_tau: float) -> arb:
-        s = min(Fraction(1), Fraction(math.exp(log_tau)) / theta)
-        found = _needed(power, least, theta, alpha, beta, p, s)
+        found = _needed(power, least, task, min(Fraction(1), Fraction(math.exp(log_tau)) / theta))
         return arb("inf") if found is None else found
 
     def rises(log_tau: float) -> bool:
@@ -689,6 +644,13 @@ def _fewest(
 class SmallTreeLearner(Selection):
     """A tree of at most three questions, drawn from the one law over all of them.
 
+    Raises
+    ------
+    ParameterError, TypeError
+        A parameter is outside its range, or the class is not one of small trees.
+
+    Examples
+    --------
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users(
     ...     [[(30, 0, 0), (80, 1, 1)], [(20, 1, 0)], [(90, 0, 1)]],

@@ -15,31 +15,30 @@ Scores move within ``[-width, width]``: range ``2 width``, and ``eps_O = 2 lambd
 (:mod:`privpac.mechanisms.release_test`).  Any public parameters are private; they change the accuracy only.  **Never
 take the width from the data.**
 
-Add-remove: with declared ``slots`` only (:mod:`privpac.methods.padding`).  Every empty slot is a possible outlier, so
+Add-remove: with declared ``slots`` only (see :func:`seat_users`).  Every empty slot is a possible outlier, so
 their number must stay well below the ladder.  *Not for realizable learning*: a mistake of fewer than ``trim`` users is
 invisible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Floats64, Ints, Words
 from privpac.data.jit import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
+from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
-from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest
-from privpac.methods.base import Bound, Selection
-from privpac.methods.group_costs import TrimDesign, design_trim, width_iid
-from privpac.methods.padding import public_count, read_slots, seat_arrays
-from privpac.methods.pairwise_scores import Gather, joined
+from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest, smallest_K
+from privpac.methods.base import Bound, Selection, count_users
 from privpac.parameters import (
     Composed,
     bounds,
@@ -57,25 +56,11 @@ from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
 from privpac.rules.kernels.events import ROOM, sort_span
 from privpac.rules.profile import Profile, Step, dense_profile, step_of
+from privpac.sample_size import open_unit
+from privpac.special import betainc, betaincinv
 
 if TYPE_CHECKING:
-    from privpac.data import Users
-    from privpac.exact import Rational
-
-__all__ = [
-    "NOTHING",
-    "SortedColumn",
-    "TrimmedSelection",
-    "TrimmedSums",
-    "contributions",
-    "distance_of",
-    "no_release",
-    "spreads",
-    "sweep",
-    "trimmed_profile",
-    "trimmed_sums",
-]
-
+    from privpac.data import UserData, Users
 
 # Trimmed sums and spreads of users' contributions, rule by rule.
 #
@@ -88,24 +73,14 @@ __all__ = [
 # all rules.
 #
 # *Dense*: a matrix of users by rules, sorted column by column.  *Swept*: for cuts on ordered columns of any size,
-# passing
-# one record changes one user's contribution by a step; a histogram of the contributions with six moving order
-# statistics
-# gives s, and the widths are compared with w only as far as needed: O(records (log records + K)), and as many blocks as
-# distinct values.
-
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
-
-
-# Contributions
+# passing one record changes one user's contribution by a step; a histogram of the contributions with six moving order
+# statistics gives s, and the widths are compared with w only as far as needed: O(records (log records + K)), and as
+# many blocks as distinct values.
 
 
 @jit
 def contribution(mistakes: int, m: int, levels: int, counts: bool) -> int:
-    """One user's contribution: mistakes, or the error rate in steps of ``1/levels`` (half a step up); always in
-    0..levels."""
+    """One user's contribution in 0..levels: mistakes, or the error rate in steps of ``1/levels``, half a step up."""
     if counts:
         return min(mistakes, levels)
     # A user without records stands in the middle; the bound 0..levels is what the order statistics rely on.
@@ -119,9 +94,6 @@ def contributions(mistakes: Ints, sizes: Ints, levels: int, *, counts: bool) -> 
     m = np.maximum(sizes, 1)[:, None]
     scaled = (2 * levels * mistakes + m) // (2 * m)
     return np.where(sizes[:, None] == 0, levels // 2, scaled)
-
-
-# Dense
 
 
 def trimmed_sums(sorted_columns: Ints, trim: int) -> Ints:
@@ -144,13 +116,10 @@ def distance_of(reach: int, ladder: int) -> int:
     return ladder - reach if reach >= 0 else ladder + 1
 
 
-# Swept
-
-
 class SortedColumn:
     """The records of one column in order of code, each with ``2 * user + label``."""
 
-    def __init__(self, codes: Words, labels: NDArray[np.uint8], offsets: Ints) -> None:
+    def __init__(self, codes: Words, labels: Bytes, offsets: Ints) -> None:
         n = int(offsets[-1])
         kind = np.uint32 if len(offsets) < 1 << 31 else np.uint64
         self.key = codes[:n].copy()
@@ -160,14 +129,14 @@ class SortedColumn:
 
 
 @jit
-def _tag(offsets: Any, labels: Any, load: Any) -> None:
+def _tag(offsets: Array, labels: Array, load: Array) -> None:
     for u in range(len(offsets) - 1):
         for i in range(offsets[u], offsets[u + 1]):
             load[i] = 2 * u + labels[i]
 
 
 @jit
-def _settle(hist: Any, rank: Any, value: Any, below: Any, p: int) -> None:
+def _settle(hist: Array, rank: Array, value: Array, below: Array, p: int) -> None:
     """Move pointer p to the value of its rank; ``below`` counts the contributions under that value."""
     while below[p] >= rank[p]:
         value[p] -= 1
@@ -178,7 +147,7 @@ def _settle(hist: Any, rank: Any, value: Any, below: Any, p: int) -> None:
 
 
 @jit
-def _too_wide(hist: Any, value: Any, below: Any, trim: int, n: int, k: int, width: int, top: Any) -> bool:
+def _too_wide(hist: Array, value: Array, below: Array, trim: int, n: int, k: int, width: int, top: Array) -> bool:
     """Whether ``W_k > width``: ranks n-t+1..n-t+1+k from above against t-k..t from below."""
     if value[5] - value[4] <= width:
         return False
@@ -201,19 +170,19 @@ def _too_wide(hist: Any, value: Any, below: Any, trim: int, n: int, k: int, widt
 
 @jit
 def _sweep(
-    key: Any,
-    load: Any,
-    sizes: Any,
-    mistakes: Any,
+    key: Array,
+    load: Array,
+    sizes: Array,
+    mistakes: Array,
     sign: int,
     levels: int,
     counts: bool,
     trim: int,
     width: int,
     reach: int,
-    places: Any,
-    scores: Any,
-) -> Any:
+    places: Array,
+    scores: Array,
+) -> tuple[int, int, int]:
     """Scores of the blocks; returns (score before the first record, blocks, largest k that stays within the width)."""
     n = len(sizes)
     held = np.empty(n, np.int64)
@@ -274,7 +243,7 @@ def _sweep(
 
 def sweep(
     column: SortedColumn,
-    labels: NDArray[np.uint8],
+    labels: Bytes,
     offsets: Ints,
     directions: tuple[str, ...],
     base: int,
@@ -295,19 +264,9 @@ def sweep(
         above = direction == "above"
         places, scores = np.empty(len(column.key), np.uint64), np.empty(len(column.key), np.int64)
         mistakes = sizes - ones if above else ones.copy()
+        key, load, sign = column.key, column.load, 1 if above else -1
         first, blocks, reach = _sweep(
-            column.key,
-            column.load,
-            sizes,
-            mistakes,
-            1 if above else -1,
-            levels,
-            counts,
-            trim,
-            width,
-            reach,
-            places,
-            scores,
+            key, load, sizes, mistakes, sign, levels, counts, trim, width, reach, places, scores
         )
         cut0 = base + c * (size + 1)
         alone = Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first], dtype=np.int64))
@@ -315,22 +274,277 @@ def sweep(
     return out, int(reach)
 
 
+# A public number of seats, so that people may come and go.
+#
+# Learners whose test or score depends on the number of users are proved for *replace*, where that number is public.
+# With a declared number of ``slots`` they hold under add-remove: an empty slot is a user without records, so a user who
+# comes replaces an empty one, and a user who goes leaves one.  Users beyond the last slot are left out, first come
+# first seated: one more user then pushes out at most one other, which again is one replacement.
+
+_MAX_SLOTS = 1 << 28
+
+
+def read_slots(slots: int | None, neighbours: Neighbours) -> int | None:
+    """The declared number of slots: required under add-remove, useless under replace."""
+    if neighbours is Neighbours.REPLACE:
+        if slots is not None:
+            raise ParameterError(
+                "slots stand for a private number of users; under replace that number is public: leave slots out"
+            )
+        return None
+    if slots is None:
+        raise ParameterError(
+            "under add-remove declare slots, a public number of seats a little above the number of users, or use "
+            "replace"
+        )
+    return positive_int(slots, "slots", maximum=_MAX_SLOTS)
+
+
+def public_count(users: Users, slots: int | None) -> int:
+    """The public number of users: the slots, or the number itself under replace."""
+    return count_users(users) if slots is None else slots
+
+
+def seat_arrays(offsets: Ints, slots: int | None) -> Ints:
+    """Offsets of exactly ``slots`` users, the last ones empty; records beyond the last offset are not read."""
+    if slots is None:
+        return offsets
+    missing = slots + 1 - len(offsets)
+    return offsets[: slots + 1] if missing <= 0 else np.concatenate([offsets, np.full(missing, offsets[-1])])
+
+
+def seat_users(users: UserData, slots: int | None) -> UserData:
+    """Exactly ``slots`` users."""
+    if slots is None or users.n_users == slots:
+        return users
+    if users.n_users > slots:
+        return users.take(np.arange(slots))
+    return replace(users, offsets=seat_arrays(users.offsets, slots), _ids=None)
+
+
+_MAX_RECORDS = 1 << 22
+_INWARD = 1e-9
+"""Relative shift of a quantile to the safe side, far above the error of the inverse that found it."""
+
+_CELLS = 1 << 12
+"""Most cells that [0, 1] is cut into; more records than this share cells, which can only widen the result."""
+
+
+def width_iid(
+    n: int,
+    m: int,
+    t: int,
+    K: int,
+    H: int,
+    beta: Rational,
+    ps: Sequence[Rational] | None = None,
+    *,
+    C: int | None = None,
+) -> int:
+    """A width that ``W_K`` keeps with probability ``1 - beta`` for n independent users with m records and H rules.
+
+    The largest ``U_p - L_p`` over error rates p: ``U_p`` is the least U with ``Pr[Bin(n, Pr[Bin(m, p) > U]) >= t - K]
+    <= beta / (2H)``, and ``L_p`` its mirror image.  Without ``ps`` **every** rate in [0, 1] is covered
+    (:func:`_widest`), and the promise is a theorem whatever the rules' errors are; with ``ps`` only those rates are
+    looked at, and between them the result may be too small.  ``C``: contributions scaled from ``0..m`` to ``0..C``.
+
+    >>> width_iid(456, 10, 54, 36, 33, 0.05, [0.1, 0.2, 0.3, 0.4, 0.5]), width_iid(456, 10, 54, 36, 33, 0.05)
+    (6, 7)
+    """
+    users, records = positive_int(n, "n"), positive_int(m, "m")
+    if records > _MAX_RECORDS:
+        raise TooLargeError(
+            f"widths are computed for at most {_MAX_RECORDS} records per user, got {records}; declare max_records"
+        )
+    trim, ladder = positive_int(t, "t", minimum=1), positive_int(K, "K", minimum=0)
+    if trim <= ladder:
+        raise ParameterError(f"t must exceed K, got t = {trim}, K = {ladder}")
+    outliers = trim - ladder
+    limit = open_unit(beta, "beta") / (2 * positive_int(H, "H"))
+    if ps is None:
+        width = _widest(users, records, outliers, limit)
+    else:
+        rates = [float(rational(p, "p", minimum=0, maximum=1)) for p in ps]
+        if not rates:
+            raise ParameterError("ps must hold at least one rate")
+        width = max(
+            _reach(users, records, outliers, p, limit) - (records - _reach(users, records, outliers, 1 - p, limit))
+            for p in rates
+        )
+    scale = records if C is None else positive_int(C, "C")
+    return width if scale == records else -(-width * scale // records) + 1
+
+
+def _reach(n: int, m: int, outliers: int, p: float, limit: float) -> int:
+    """The least U in 0..m such that ``outliers`` of n users exceed it with probability at most ``limit``."""
+    if outliers > n:
+        return 0
+    u = np.arange(m)
+    above = np.append(betainc(u + 1.0, (m - u).astype(float), p), 0.0)  # Pr[Bin(m, p) > u], 0 at u = m
+    many = betainc(float(outliers), float(n - outliers + 1), above)  # Pr[Bin(n, above) >= outliers]
+    return int(np.argmax(many <= limit))
+
+
+def _widest(n: int, m: int, outliers: int, limit: float) -> int:
+    """The largest ``U_p - L_p`` over all p in [0, 1], at most a little above it.
+
+    Binomial tails grow with p, so ``U_p <= u`` exactly for the rates up to some ``c_u``, and ``L_p = m - U_(1-p)``.
+    The ``c_u`` cut [0, 1] into cells; on the cell between two of them ``U_p`` is at most its value at the upper end and
+    ``L_p`` at least its value at the lower end.  Each ``c_u`` is moved down until its own tail, evaluated forward, is
+    within the limit: then it is safe whatever the inverse was.
+    """
+    if outliers > n:
+        return 0
+    # The share of users beyond U that is rarely reached by so many.
+    share = _below(float(outliers), float(n - outliers + 1), limit)
+    listed = np.unique(np.linspace(0, m - 1, min(m, _CELLS)).astype(np.int64))
+    ends = np.maximum.accumulate(_below((listed + 1).astype(float), (m - listed).astype(float), share))
+    above = np.append(listed, m)  # U on the cells that end at c_u, and on the last one, which ends at 1
+    starts = np.concatenate([[0.0], ends])
+    # L at the lower ends: m minus the first listed u that 1 - p does not exceed.
+    below = m - above[np.searchsorted(ends, 1 - starts + 1e-15)]
+    return int((above - below).max())
+
+
+def _below(a: float | Floats64, b: float | Floats64, value: float | Floats64) -> Floats64:
+    """A point at which the regularised incomplete beta function is at most ``value``, close to the last one."""
+    x = betaincinv(a, b, value) * (1 - _INWARD)
+    return np.asarray(np.where(betainc(a, b, x) <= value, x, 0.0))
+
+
+_SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(2, 5))
+"""Parts of epsilon that the test may take."""
+
+_MARGINS = (2, 5, 10, 20, 40, 80, 160)
+
+
+@dataclass(frozen=True)
+class TrimDesign:
+    """Public parameters of a trimmed score: users trimmed on each side, ladder, width, the test's part of epsilon."""
+
+    trim: int
+    ladder: int
+    width: int
+    share: Fraction
+    noise: float
+    """``2 w / (eps_O (n - 2t) m)``: predicted excess error for each nat of ``ln|H| + ln(1/beta)``."""
+
+
+@lru_cache(maxsize=256)
+def shortest_ladder(epsilon: Fraction, delta: Fraction, failure: Fraction) -> int:
+    return smallest_K(dyadic_base(epsilon), delta, failure)
+
+
+def design_trim(
+    n: int,
+    m: int,
+    epsilon: Rational,
+    delta: Rational,
+    H_eff: int,
+    failure: Rational = DEFAULT_FAILURE,
+    *,
+    cuts: bool = False,
+) -> TrimDesign:
+    """The design with the least predicted noise that answers n independent users with m records each, but for
+    ``failure``.
+
+    One half of the failure is the test's, one half the width's, which covers every error rate.  ``H_eff`` bounds the
+    number of rules; with ``cuts`` it counts cuts at the users' own values: whoever holds the value is then not
+    independent of the rule, and is left out of the count.  Any public parameters are private; these are for accuracy.
+    ``InfeasibleError`` if there are too few users.
+
+    >>> design = design_trim(1000, 100, 1, "1e-6", 1000)
+    >>> design.trim > design.ladder, design.width < 100
+    (True, True)
+    """
+    half, held = rational(failure, "failure", above=0, below=1) / 2, int(cuts)
+
+    def width(users: int, records: int, trim: int, ladder: int, size: int) -> int:
+        # With one user set aside, trim - ladder - 1 others beyond the width must be rare.
+        return records if trim - ladder <= held else width_iid(users - held, records, trim - held, ladder, size, half)
+
+    return plan_trim(n, m, epsilon, delta, H_eff, half, width)
+
+
+Width = Callable[[int, int, int, int, int], int]
+"""``(n, m, trim, ladder, rules) -> width``."""
+
+
+def plan_trim(
+    n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, failure: Fraction, width_of: Width
+) -> TrimDesign:
+    users, records, size = positive_int(n, "n", minimum=0), positive_int(m, "m"), positive_int(H_eff, "H_eff")
+    eps, d = read_epsilon(epsilon), rational(delta, "delta", above=0, below=1)
+    best: TrimDesign | None = None
+    least_ladder = None
+    for share in _SHARES:
+        try:
+            ladder = shortest_ladder(share * eps, d, failure)
+        except InfeasibleError:
+            continue
+        least_ladder = ladder if least_ladder is None else min(ladder, least_ladder)
+        for slack in dict.fromkeys((*_MARGINS, users // 10, users // 5)):
+            trim = ladder + slack
+            if slack < 1 or 2 * trim >= 0.8 * users:
+                continue
+            width = max(1, width_of(users, records, trim, ladder, size))
+            noise = 2 * width / (float((1 - share) * eps) * (users - 2 * trim) * records)
+            if best is None or noise < best.noise:
+                best = TrimDesign(trim, ladder, width, share, noise)
+    if best is None:
+        need = "a larger epsilon or delta"
+        if least_ladder is not None:
+            need = f"n > 2(K+2)/0.8 = {2 * (least_ladder + 2) / 0.8:g}"
+        raise InfeasibleError(f"too few users: need {need}, got n = {users}")
+    return best
+
+
 NOTHING = "The stability test did not pass; no hypothesis is released. The full budget has been spent."
-MAX_LEVELS = 1 << 24
-MAX_CELLS = 1 << 30
+_MAX_LEVELS = 1 << 24
+MAX_TRIM_CELLS = 1 << 30
 """The most contributions (users times rules) of a class that is not swept."""
 
 _CHUNK = 1 << 25
 _DEFAULT_SHARE = Fraction(1, 4)
-Codes = Mapping[str, NDArray[np.uint64]]
+_Codes = Mapping[str, Words]
 
 
-def no_release(guarantee: Guarantee, parameters: Mapping[str, Any], warnings: tuple[str, ...], method: str) -> Released:
+def no_release(
+    guarantee: Guarantee, parameters: Mapping[str, object], warnings: tuple[str, ...], method: str
+) -> Released:
     """The covered outcome "nothing": no distance, no probability, no user is shown."""
     return Released(NoRelease, guarantee, parameters, outcome="none", warnings=(*warnings, NOTHING), learner=method)
 
 
-# Scores of a class
+_Part = tuple[Ints, tuple[Words, ...], Bytes]
+
+
+@dataclass(frozen=True)
+class Gather:
+    """All records of the columns read, users kept together."""
+
+    columns: tuple[str, ...]
+
+    def zero(self) -> list[_Part]:
+        return []
+
+    def chunk(self, users: UserData) -> list[_Part]:
+        assert users.labels is not None
+        return [(users.offsets, tuple(users.codes[name] for name in self.columns), users.labels)]
+
+    def merge(self, a: list[_Part], b: list[_Part]) -> list[_Part]:
+        return a + b
+
+
+def joined(parts: list[_Part], columns: tuple[str, ...]) -> tuple[dict[str, Words], Bytes, Ints]:
+    if len(parts) != 1:
+        sizes = [np.empty(0, dtype=np.int64), *(np.diff(offsets) for offsets, _, _ in parts)]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(sizes))])
+        none = np.empty(0, dtype=np.uint64)
+        codes = tuple(np.concatenate([none, *(part[1][j] for part in parts)]) for j in range(len(columns)))
+        parts = [(offsets, codes, np.concatenate([np.empty(0, dtype=np.uint8), *(part[2] for part in parts)]))]
+    ((offsets, codes, labels),) = parts
+    return dict(zip(columns, codes)), labels, offsets
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,20 +556,14 @@ class TrimmedSums:
 
 
 def trimmed_profile(
-    concept: ConceptClass,
-    codes: Codes,
-    labels: NDArray[np.uint8],
-    offsets: Ints,
-    *,
-    levels: int,
-    counts: bool,
-    design: TrimDesign,
+    concept: ConceptClass, codes: _Codes, labels: Bytes, offsets: Ints, *, levels: int, counts: bool, design: TrimDesign
 ) -> TrimmedSums:
-    """Cuts are swept over the distinct values; other classes are tabulated."""
-    shape: dict[str, Any] = {"levels": levels, "counts": counts, "trim": design.trim, "width": design.width}
+    """Cuts are swept over the distinct values; other classes are tabulated, some rules at a time."""
+    reach = design.ladder
     if concept.layout == "cuts":
         steps: list[Step] = []
-        reach, base = design.ladder, 0
+        shape: dict[str, Any] = {"levels": levels, "counts": counts, "trim": design.trim, "width": design.width}
+        base = 0
         for name, domain in concept.declared().items():
             assert name is not None
             assert domain is not None
@@ -364,24 +572,10 @@ def trimmed_profile(
             steps += part
             base += len(concept.directions) * (domain.size + 1)
         return TrimmedSums(Profile(tuple(steps)), distance_of(reach, design.ladder))
-    return _tabulated(concept, codes, labels, offsets, levels=levels, counts=counts, design=design)
-
-
-def _tabulated(
-    concept: ConceptClass,
-    codes: Codes,
-    labels: NDArray[np.uint8],
-    offsets: Ints,
-    *,
-    levels: int,
-    counts: bool,
-    design: TrimDesign,
-) -> TrimmedSums:
     n, total = len(offsets) - 1, int(offsets[-1])
-    kept = {name: column[:total] for name, column in codes.items()}
+    kept = {name: values[:total] for name, values in codes.items()}
     block = max(1, _CHUNK // max(total, n, 1))
     sums = np.empty(concept.size, dtype=np.int64)
-    reach = design.ladder
     for first in range(0, concept.size, block):
         last = min(first + block, concept.size)
         wrong = (concept.table(kept, first, last) != labels[:total, None]).astype(np.int64)
@@ -392,9 +586,6 @@ def _tabulated(
         wide = spreads(columns, design.trim, design.ladder)
         reach = min(reach, int(np.searchsorted(wide, design.width, side="right")) - 1)
     return TrimmedSums(dense_profile(sums), distance_of(reach, design.ladder))
-
-
-# The learner
 
 
 @frozen(slots=False, repr=False)
@@ -424,12 +615,12 @@ class Trimming:
         How many rules the width has to hold for; default: as many as can differ.
     """
 
-    records_per_user: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS))
+    records_per_user: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=_MAX_LEVELS))
     contribution: str = field(default="rates", validator=either("rates", "counts"))
-    levels: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS))
+    levels: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=_MAX_LEVELS))
     trim: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 40))
     ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0, maximum=1 << 16))
-    width: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS))
+    width: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=_MAX_LEVELS))
     effective_size: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 200))
 
     def __attrs_post_init__(self) -> None:
@@ -450,7 +641,8 @@ class TrimmedSelection(Composed, Selection):
     neighbours : {"replace", "add-remove"}
         The second needs ``slots``.
     trimming : Trimming
-        Given by its own parameters; ``records_per_user`` alone is enough.
+        Given by its own parameters ``records_per_user`` (alone enough), ``contribution``, ``levels``, ``trim``,
+        ``ladder``, ``width``, ``effective_size``.
     share : number, optional
         The test's part of epsilon; planned with the trimming when left out.
     failure : number
@@ -458,6 +650,13 @@ class TrimmedSelection(Composed, Selection):
     slots : int, optional
         A public number of seats, under add-remove.
 
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        A parameter is outside its range, or no trimming meets the promise.
+
+    Examples
+    --------
     >>> from privpac.rules import Thresholds
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(x, int(x > 4)) for x in range(10)]] * 40, features={"x": Integers(0, 9)})
@@ -580,12 +779,8 @@ class TrimmedSelection(Composed, Selection):
         return width if self.scale == m or self.trimming.contribution == "counts" else -(-width * self.scale // m) + 1
 
     def _test(self, share: Fraction, ladder: int | None) -> ReleaseTest:
-        given: dict[str, Any] = {
-            "unit": self.unit,
-            "neighbours": self.neighbours,
-            "failure": self.failure / 2,
-        }
-        given |= {} if ladder is None else {"ladder": ladder}
+        given: dict[str, Any] = {} if ladder is None else {"ladder": ladder}
+        given |= {"unit": self.unit, "neighbours": self.neighbours, "failure": self.failure / 2}
         return ReleaseTest(share * self.epsilon, self.delta, **given)
 
     # Laws
@@ -594,9 +789,9 @@ class TrimmedSelection(Composed, Selection):
         plain = super().bind(data)
         users = plain.users.max_records(self.scale) if self.trimming.contribution == "counts" else plain.users
         n = public_count(users, self.slots)
-        if plain.concept.layout != "cuts" and n * plain.concept.size > MAX_CELLS:
+        if plain.concept.layout != "cuts" and n * plain.concept.size > MAX_TRIM_CELLS:
             raise TooLargeError(
-                f"users times rules must be at most {MAX_CELLS}; use thresholds, stumps, a smaller class or "
+                f"users times rules must be at most {MAX_TRIM_CELLS}; use thresholds, stumps, a smaller class or "
                 "RegretSelection"
             )
         design = self.design(n, plain.concept.size, len(plain.concept.declared()))
@@ -606,15 +801,9 @@ class TrimmedSelection(Composed, Selection):
         """Trimmed sums and distance (private)."""
         columns = tuple(name for name in bound.concept.declared() if name is not None)
         codes, labels, offsets = joined(bound.users.fold(Gather(columns)), columns)
-        seated = seat_arrays(offsets, self.slots)
+        counts, seated = self.trimming.contribution == "counts", seat_arrays(offsets, self.slots)
         return trimmed_profile(
-            bound.concept,
-            codes,
-            labels,
-            seated,
-            levels=bound.levels,
-            counts=self.trimming.contribution == "counts",
-            design=bound.design,
+            bound.concept, codes, labels, seated, levels=bound.levels, counts=counts, design=bound.design
         )
 
     def _answer(self, profile: Profile, design: TrimDesign) -> Law:
@@ -629,15 +818,9 @@ class TrimmedSelection(Composed, Selection):
 
     def draw(self, bound: TrimmedBound, rng: Rng) -> Released:
         design = bound.design
-        shown: dict[str, Any] = {
-            "trim": design.trim,
-            "ladder": design.ladder,
-            "width": design.width,
-            "levels": bound.levels,
-        }
-        shown |= {"share": design.share, "contribution": self.trimming.contribution} | (
-            {} if self.slots is None else {"slots": self.slots}
-        )
+        shown: dict[str, object] = {"trim": design.trim, "ladder": design.ladder, "width": design.width}
+        shown |= {"levels": bound.levels, "share": design.share, "contribution": self.trimming.contribution}
+        shown |= {} if self.slots is None else {"slots": self.slots}
         found, method = self.scores(bound), "trimmed selection"
         if not self._test(design.share, design.ladder).passes(found.distance, rng):
             return no_release(self.guarantee, {"class": type(bound.concept).__name__} | shown, self.warnings, method)

@@ -1,7 +1,7 @@
 """Any item-level algorithm at user level: the cheapest way that is proved, chosen from public numbers and explained.
 
-The algorithm is somebody else's; all that is known of it is what it promises about one record, ``(e, d)``.  Three ways
-make a promise about one person of it:
+The algorithm is somebody else's; all that is known of it is what it promises about one record, ``(e, d)``.  Three
+strategies make a promise about one person of it:
 
 * **sampling**: one record of everybody, and of everybody only with probability ``p``, by secret coins.  A person is
   then one record, and ``(ln(1 + p (exp(e) - 1)), p d)`` is promised per person (amplification by sampling): the largest
@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 
     from privpac.data import Users
 
-__all__ = ["WAYS", "ItemAlgorithm", "Way"]
-
-WAYS = ("auto", "sampling", "group")
+STRATEGIES = ("auto", "sampling", "group")
 _COIN = 1 << 30
 """Sampling rates are multiples of one over this."""
 _MAX_PEOPLE = 12
@@ -59,8 +57,9 @@ _MAX_PEOPLE = 12
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way: what it promises, how many records of a person are read at most, and how often somebody takes part."""
+class Strategy:
+    """One strategy: what it promises, how many records of a person are read at most, and how often somebody takes
+    part."""
 
     name: str
     guarantee: Guarantee
@@ -85,7 +84,7 @@ class ItemAlgorithm(Learner):
         What it promises about one record.
     epsilon, delta : number
         What is promised per user; ``delta`` is 0 unless given.
-    way_named : str
+    strategy_named : str
         How it is run: ``"auto"`` takes the way that reads most.
     max_records : int, optional
         How many records of a user are read at most (public).
@@ -93,9 +92,9 @@ class ItemAlgorithm(Learner):
         Turns users into what the algorithm is given; by default their records as lists of codes.
 
     >>> item = Guarantee(3, unit="item", neighbours="add-remove")
-    >>> print(ItemAlgorithm(len, item, 1).way)
+    >>> print(ItemAlgorithm(len, item, 1).strategy)
     sampling: one record of each person with probability 0.09, (1, 0)-DP per user, add-remove
-    >>> print(ItemAlgorithm(len, Guarantee("1/4", unit="item", neighbours="add-remove"), 1).way)
+    >>> print(ItemAlgorithm(len, Guarantee("1/4", unit="item", neighbours="add-remove"), 1).strategy)
     group: up to 4 records of everybody, (1, 0)-DP per user, add-remove
     """
 
@@ -103,7 +102,7 @@ class ItemAlgorithm(Learner):
     item: Guarantee
     epsilon: Fraction = field(converter=privacy)
     delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
-    way_named: str = field(default="auto", kw_only=True)
+    strategy_named: str = field(default="auto", kw_only=True)
     max_records: int | None = field(
         default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=1 << 31)
     )
@@ -118,26 +117,29 @@ class ItemAlgorithm(Learner):
             raise IncompatibleGuarantees(
                 f"item must be what the algorithm promises about one record (unit='item', central), got {self.item}"
             )
-        if self.way_named not in WAYS:
-            raise ParameterError(f"way must be one of {', '.join(WAYS)}, got {str(self.way_named)[:40]!r}")
-        self.way  # noqa: B018  # what no way reaches is refused here, before any data
+        if self.strategy_named not in STRATEGIES:
+            raise ParameterError(
+                f"strategy must be one of {', '.join(STRATEGIES)}, got {str(self.strategy_named)[:40]!r}"
+            )
+        self.strategy  # noqa: B018  # what no strategy reaches is refused here, before any data
 
     # The choice
 
     @property
-    def ways(self) -> tuple[Way, ...]:
-        """The ways that meet the target, the best first."""
-        found = [way for way in (self._sampled(), self._grouped()) if way is not None]
-        return tuple(sorted(found, key=lambda way: -(way.records * way.rate)))
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies that meet the target, the best first."""
+        found = [strategy for strategy in (self._sampled(), self._grouped()) if strategy is not None]
+        return tuple(sorted(found, key=lambda strategy: -(strategy.records * strategy.rate)))
 
     @property
-    def way(self) -> Way:
+    def strategy(self) -> Strategy:
         """The one that runs."""
-        fitting = [way for way in self.ways if self.way_named in ("auto", way.name)]
+        fitting = [strategy for strategy in self.strategies if self.strategy_named in ("auto", strategy.name)]
         if not fitting:
             raise InfeasibleError(
-                f"no way leads from {self.item.summary} to (epsilon, delta) = ({self.epsilon}, {self.delta}) per user"
-                + (f" by {self.way_named}" if self.way_named != "auto" else "")
+                f"no strategy leads from {self.item.summary} to (epsilon, delta) = ({self.epsilon}, {self.delta}) "
+                "per user"
+                + (f" by {self.strategy_named}" if self.strategy_named != "auto" else "")
                 + "; allow a larger delta, or give the algorithm a smaller one"
             )
         return fitting[0]
@@ -145,7 +147,7 @@ class ItemAlgorithm(Learner):
     def _reached(self, guarantee: Guarantee) -> bool:
         return guarantee.epsilon <= self.epsilon and guarantee.delta <= self.delta
 
-    def _sampled(self) -> Way | None:
+    def _sampled(self) -> Strategy | None:
         target, spent = self.epsilon, self.item.epsilon
         rate = Fraction(1)
         if spent > target:
@@ -160,11 +162,11 @@ class ItemAlgorithm(Learner):
                 return None
             promised = replace_unit(self.item if rate == 1 else self.item.subsample(rate, scheme), Unit.USER)
             if self._reached(promised):
-                return Way("sampling", promised, 1, rate)
+                return Strategy("sampling", promised, 1, rate)
             rate -= Fraction(1, _COIN)
         return None
 
-    def _grouped(self) -> Way | None:
+    def _grouped(self) -> Strategy | None:
         if self.item.neighbours is not Neighbours.ADD_REMOVE or self.item.epsilon == 0:
             return None
         most = int(self.epsilon / self.item.epsilon)
@@ -176,13 +178,13 @@ class ItemAlgorithm(Learner):
                 most //= 2
                 continue
             if self._reached(promised):
-                return Way("group", promised, most, Fraction(1))
+                return Strategy("group", promised, most, Fraction(1))
             most -= max(1, most // 64)
         return None
 
     @property
     def guarantee(self) -> Guarantee:
-        return self.way.guarantee
+        return self.strategy.guarantee
 
     # Data
 
@@ -198,7 +200,7 @@ class ItemAlgorithm(Learner):
                 f"{empty} people have no records: under replace everybody needs one; start from an item-level "
                 "add-remove promise, or leave them out before people are counted"
             )
-        capped = filled.max_records(self.way.records)
+        capped = filled.max_records(self.strategy.records)
         gone = [name for name in data.features if name not in capped.features]
         if gone:
             raise SchemaError(
@@ -208,7 +210,7 @@ class ItemAlgorithm(Learner):
         return capped
 
     def _kept(self, bound: UserData, rng: Rng) -> UserData:
-        rate, n = self.way.rate, bound.n_users
+        rate, n = self.strategy.rate, bound.n_users
         if rate == 1:
             return bound
         if self.item.neighbours is Neighbours.ADD_REMOVE:
@@ -223,35 +225,31 @@ class ItemAlgorithm(Learner):
         return bound.take(np.sort(places[:size]))
 
     def draw(self, bound: UserData, rng: Rng) -> Released:
-        given = self.table(self._kept(bound, rng))
-        shown: dict[str, Any] = {
-            "way": str(self.way),
-            "chosen because": self.reason,
-            "item-level promise": self.item.summary,
-        }
+        table = self.table(self._kept(bound, rng))
+        shown = {"strategy": str(self.strategy), "chosen because": self.reason, "item-level promise": self.item.summary}
         name = getattr(self.algorithm, "__name__", type(self.algorithm).__name__)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it says may depend on the data
             try:
-                found = self.algorithm(given)
+                value = self.algorithm(table)
             except Exception:  # an output like any other
                 return no_release(self.guarantee, shown, (), f"{name}, at user level")
-        return Released(found, self.guarantee, shown, learner=f"{name}, at user level")
+        return Released(value, self.guarantee, shown, learner=f"{name}, at user level")
 
     @property
     def reason(self) -> str:
-        """Why this way, in words."""
-        others = [way for way in self.ways if way != self.way]
-        if self.way_named != "auto":
+        """Why this strategy, in words."""
+        others = [strategy for strategy in self.strategies if strategy != self.strategy]
+        if self.strategy_named != "auto":
             return "asked for"
         if not others:
-            return "no other way meets the target"
+            return "no other strategy meets the target"
         return "the algorithm sees more of each person than by " + "; ".join(map(str, others))
 
     def law(self, data: Users) -> Law:
         """The exact law, for an algorithm with ``law(table)`` and a few people (curator only)."""
         bound, law_of = self.bind(data), self.algorithm.law
-        rate = self.way.rate
+        rate = self.strategy.rate
         if rate == 1:
             return law_of(self.table(bound))  # type: ignore[no-any-return]
         if bound.n_users > _MAX_PEOPLE:

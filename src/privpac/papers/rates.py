@@ -19,35 +19,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from privpac import lower_bounds as lower
+from privpac import lower_bounds as lower_agnostic
 from privpac.distributions.selection import accuracy as pairwise
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
-from privpac.methods import group_costs as transform
 from privpac.methods import realizable
 from privpac.methods.agreement import plurality as agreement
-from privpac.papers.pure_agnostic import agnostic_sample_size as agnostic
+from privpac.papers.few_examples_per_user import transform_costs as transform
+from privpac.papers.pure_agnostic import counting as agnostic
 from privpac.parameters import DEFAULT_BETA, read_epsilon
-from privpac.planning import lower_bounds as lower
-from privpac.planning import lower_bounds as lower_agnostic
 from privpac.sample_size import Certificate, open_unit, positive, relation
 from privpac.special import ndtri
 
-__all__ = [
-    "Compute",
-    "NOTHING",
-    "RateCell",
-    "RateNumbers",
-    "RateRow",
-    "RateTable",
-    "TABLES",
-    "cell_of",
-    "largest",
-    "table",
-]
-
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
 
 # A table of rates: what a paper's table says, cell by cell, with a certificate where there are explicit constants.
 
@@ -75,7 +65,7 @@ class RateCell:
             return self.note or "order only"
         return "not certified" if self.users is None else f"{self.users:,} user{'' if self.users == 1 else 's'}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         made = None if self.certificate is None else self.certificate.to_dict()
         return {"rate": self.rate, "source": self.source, "users": self.users, "certificate": made, "note": self.note}
 
@@ -96,7 +86,7 @@ class RateTable:
     title: str
     columns: tuple[str, ...]
     rows: tuple[RateRow, ...]
-    numbers: tuple[tuple[str, Any], ...]
+    numbers: tuple[tuple[str, object], ...]
     notes: tuple[str, ...] = ()
 
     def cell(self, problem: str, column: str) -> RateCell:
@@ -106,7 +96,7 @@ class RateTable:
         known = "; ".join(row.problem for row in self.rows)
         raise ParameterError(f"no such cell: rows are {known}; columns are {', '.join(self.columns)}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         rows = [
             {"problem": row.problem} | {name: cell.to_dict() for name, cell in zip(self.columns, row.cells)}
             for row in self.rows
@@ -114,7 +104,7 @@ class RateTable:
         numbers = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.numbers}
         return {"table": self.name, "title": self.title, "numbers": numbers, "rows": rows, "notes": list(self.notes)}
 
-    def table(self) -> Any:
+    def table(self) -> Table:
         """A rich table for the terminal."""
         from rich.table import Table
         from rich.text import Text
@@ -140,7 +130,7 @@ class RateTable:
         return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
 
 
-def _shown(cell: RateCell) -> Any:
+def _shown(cell: RateCell) -> Text:
     from rich.text import Text
 
     if cell.rate == "-":
@@ -197,7 +187,7 @@ def cell_of(rate: str, source: str, compute: Compute | None = None, note: str = 
         return RateCell(rate, source, None, f"no constants at these numbers: {error}")
 
 
-NOTHING = RateCell("-", "")
+_NOTHING = RateCell("-", "")
 
 
 def largest(*computes: Compute) -> Compute:
@@ -284,10 +274,9 @@ def _agnostic_table(x: RateNumbers) -> Built:
         for name, low, bound, old, new, source, compute in rows
     ]
     notes = [
-        "User level is for m <= 1/alpha². RepD: representation dimension; its constants here are for a finite class of "
-        "`size` rules "
-        "(thresholds: |X| = size), lower bounds for classes of Littlestone dimension floor(log2 size), such as "
-        "thresholds."
+        "User level is for m <= 1/alpha². RepD: representation dimension; its constants here are for a finite class "
+        "of `size` rules (thresholds: |X| = size), lower bounds for classes of Littlestone dimension floor(log2 "
+        "size), such as thresholds."
     ]
     return "Agnostic learning, pure DP: users", ("lower bound", "before", "the paper"), made, notes
 
@@ -317,7 +306,7 @@ def _covers(x: RateNumbers) -> dict[str, float]:
     }
 
 
-def _selection(x: RateNumbers, log_size: float, m: int, epsilon: Any = None) -> Certificate:
+def _selection(x: RateNumbers, log_size: float, m: int, epsilon: float | Fraction | None = None) -> Certificate:
     """A cover by pairwise comparison of densities: width 1, ``alpha0 = c``, ``alpha1 = alpha - 2 c``."""
     goal = x.goal | ({} if epsilon is None else {"epsilon": epsilon})
     alpha = goal.pop("alpha")
@@ -337,7 +326,7 @@ def _pure_table(x: RateNumbers) -> Built:
         theorem: str,
         compute: Callable[[int], Certificate],
         low: RateCell,
-        old: RateCell = NOTHING,
+        old: RateCell = _NOTHING,
     ) -> RateRow:
         return RateRow(
             name, (cell_of(item, "", lambda: compute(1)), old, cell_of(rate, theorem, lambda: compute(x.m)), low)
@@ -398,9 +387,8 @@ def _pure_table(x: RateNumbers) -> Built:
     ]
     notes = [
         "d of PAC learning is the representation dimension: numbers are for a finite class of `size` rules, lower "
-        "bounds for classes of "
-        "Littlestone dimension floor(log2 size) and the VC dimension given. Distributions: a public cover of radius "
-        "alpha/10.",
+        "bounds for classes of Littlestone dimension floor(log2 size) and the VC dimension given. Distributions: a "
+        "public cover of radius alpha/10.",
         "Of the lower bounds kd and d² only a part has constants (one attribute; the mean): order only beyond that.",
     ]
     return (
@@ -460,17 +448,15 @@ def _approximate_table(x: RateNumbers) -> Built:
             "product distribution",
             (
                 cell_of("kd/(εα) + kd/α²", "earlier work"),
-                NOTHING,
+                _NOTHING,
                 cell_of("1/ε + kd/(ε²α√m) + kd/(α²m)", new, transformed(of("product")), note),
             ),
         ),
     ]
     notes = [
         "L: Littlestone dimension. Numbers are for the transformation of a pure item-level selection (finite class of "
-        "`size` rules, or a "
-        "cover of radius alpha/10) under replace, not of the approximate item-level learner: what the theorem "
-        "certifies literally, not "
-        "what this library needs.",
+        "`size` rules, or a cover of radius alpha/10) under replace, not of the approximate item-level learner: what "
+        "the theorem certifies literally, not what this library needs.",
         "delta is much smaller than epsilon; logarithms of 1/delta are left out.",
     ]
     return "(ε, δ)-DP: users", ("item level", "user level before", "user level, the paper"), made, notes
@@ -514,21 +500,11 @@ def _agreement_table(x: RateNumbers) -> Built:
     made = [
         RateRow(
             "ε-DP, central",
-            (
-                cell_of("PRDim/ε", "Theorem 3", plurality),
-                each,
-                lowest,
-                cell_of("PRDim/ε", "earlier work"),
-            ),
+            (cell_of("PRDim/ε", "Theorem 3", plurality), each, lowest, cell_of("PRDim/ε", "earlier work")),
         ),
         RateRow(
             "ε-DP, local",
-            (
-                cell_of("PRDim/ε²", "Theorem 2", local),
-                each,
-                lowest,
-                cell_of("SQDim^O(1)", "earlier work"),
-            ),
+            (cell_of("PRDim/ε²", "Theorem 2", local), each, lowest, cell_of("SQDim^O(1)", "earlier work")),
         ),
         RateRow(
             "(ε, δ)-DP, central",
@@ -541,9 +517,8 @@ def _agreement_table(x: RateNumbers) -> Built:
         ),
     ]
     notes = [
-        "Numbers are for a representation of `size` hypotheses; lower bounds are for classes of PRDim floor(log2 size) "
-        "bits, and hold "
-        "for any number of records per user. Accuracy enters through the records only.",
+        "Numbers are for a representation of `size` hypotheses; lower bounds are for classes of PRDim floor(log2 "
+        "size) bits, and hold for any number of records per user. Accuracy enters through the records only."
     ]
     return (
         "User-level learning by agreement: users",
@@ -606,7 +581,12 @@ def table(
         None if ladder is None else positive_int(ladder, "ladder", minimum=0, maximum=10**6),
     )
     title, columns, rows, notes = TABLES[name](x)
-    numbers: list[tuple[str, Any]] = [("epsilon", x.epsilon), ("delta", x.delta), ("alpha", x.alpha), ("beta", x.beta)]
+    numbers: list[tuple[str, object]] = [
+        ("epsilon", x.epsilon),
+        ("delta", x.delta),
+        ("alpha", x.alpha),
+        ("beta", x.beta),
+    ]
     numbers += [
         ("records_per_user", x.m),
         ("size", x.size),

@@ -1,11 +1,19 @@
+from privpac.methods.default import Choice as Choice
+from privpac.methods.planned import PlanRow as PlanRow
+from privpac.methods.prediction.service_plan import ServicePlan as ServicePlan
+from privpac.methods.prediction.service_plan import plan_service as plan_service
+from privpac.rules.populations import Population as Population
+from privpac.rules.populations import declared_population as declared_population
+from privpac.rules.populations import generated_population as generated_population
+from privpac.rules.populations import public_population as public_population
+from privpac.rules.populations import sampled_population as sampled_population
+from privpac.rules.populations import standard_population as standard_population
+
 from .choose import choose_method as choose_method
+from .comparison import compare as compare
 from .plans import InversePlan as InversePlan
 from .plans import InverseRow as InverseRow
 from .plans import Plan as Plan
-from .plans import PlanRow as PlanRow
 from .query import plan as plan
 from .query import plan_of_tree as plan_of_tree
 from .query import plan_users as plan_users
-from .services import ServicePlan as ServicePlan
-from .services import plan_service as plan_service
-from .target import Choice as Choice

@@ -1,21 +1,21 @@
 """Which method, from public quantities only.
 
-With nothing declared the answer is two voices, which needs no number of users, no noise rate and no cap.  With a number
-of users and of records per user declared, methods are compared by their predicted excess error on a stated model:
+With nothing declared the answer is hybrid selection, which needs no number of users, no noise rate and no cap.  With a
+number of users and of records per user declared, methods are compared by their predicted excess error on a stated
+model:
 
 * ``people=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
-  ``planning.comparison.declared_people``);
+  ``privpac.planning.declared_population``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
-Every method sees the same simulated data sets; two voices are left only where another one is better by more than the
-Monte-Carlo error of the difference, and by more than 1 %.  Where a class has no affordable model, certified numbers of
-users are shown instead. With so many users that the mean voice always speaks, ``"mean"`` is named: the same errors, and
-the better certificate. Data are never an argument here.
+Every method sees the same simulated data sets; hybrid selection is left only where another one is better by more than
+the Monte-Carlo error of the difference, and by more than 1 %.  Where a class has no affordable model, certified numbers
+of users are shown instead. With so many users that the mean score always decides, ``"mean"`` is named: the same errors,
+and the better certificate. Data are never an argument here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -25,69 +25,42 @@ import numpy as np
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.methods.registry import DEFAULT, PUBLIC_FACTS, build_learner, chosen_by_parameters, simulated_methods
+from privpac.methods.default import Choice, default_method
+from privpac.methods.goal import RuleGoal
+from privpac.methods.hierarchy.tree_plan import tree_reason
+from privpac.methods.planned import read_goal
+from privpac.methods.record import resolve
+from privpac.methods.registry import DEFAULT, METHODS, SIMULATED, build_learner, compared_methods, simulated_methods
+from privpac.methods.simulation import excess_on
 from privpac.parameters import DEFAULT_BETA
-from privpac.planning.hierarchies import tree_reason
-from privpac.planning.populations import (
-    ABOUT_USERS,
-    DEFAULT_NOISE,
-    Population,
-    declared_population,
-    read_users,
-    with_domains,
-)
-from privpac.planning.rule_goals import RuleGoal
-from privpac.planning.simulation import excess_on
-from privpac.planning.target import Choice, read_goal
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
-from privpac.sample_size import Certificate
-
-__all__ = ["Choice", "choose_method", "settle_method"]
+from privpac.rules.populations import (
+    ABOUT_USERS,
+    DEFAULT_NOISE,
+    Population,
+    concept_with_domains,
+    declared_population,
+    read_users,
+)
 
 REPEATS = 6
 MANY = 100
-"""From this many bits of the class per user of theta on, two voices and the mean have the same errors."""
+"""From this many bits of the class per user of theta on, hybrid selection and the mean have the same errors."""
 MARGIN, VISIBLE = 0.01, 1e-4
 """A smaller gain, as a part of the excess error or in itself, is none."""
 
 MAX_SIMULATED = 1 << 20
 """Simulated records per data set, and users; from 2**17 records on there are half as many data sets."""
 
-MAX_WORK = 1 << 25
+_MAX_WORK = 1 << 25
 """Simulated users times rules, for classes that are scored rule by rule.  Fewer users than declared are simulated
 beyond, and said so."""
 
 MAX_ESTIMATED, MAX_COMPARED, MAX_PAIRED = 1 << 16, 1 << 22, 256
 """Records for the estimate of the least error, squared records and rules for pairwise comparisons: beyond these they
 are no candidates."""
-
-
-def settle_method(
-    concept: ConceptClass | VC1Tree,
-    method: str,
-    *,
-    epsilon: Rational,
-    setting: str,
-    neighbours: Neighbours | str,
-    options: Mapping[str, Any],
-) -> Choice:
-    """The method named; of ``"auto"`` the one whose own parameters are given, or else the one predicted best."""
-    if method != "auto":
-        return Choice(method, "asked for")
-    if getattr(concept, "own_method", None) is not None:
-        return Choice(str(concept.own_method), "the one method that learns these rules")
-    own = chosen_by_parameters(concept, setting, options)
-    if own is not None:
-        return Choice(own, "its own parameters are given")
-    # A pair of noise rates is a parameter of a learner and no declaration.
-    facts: dict[str, Any] = {
-        name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)
-    }
-    if isinstance(concept, VC1Tree):
-        facts["delta"] = options.get("delta") or 0
-    return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
 
 
 def choose_method(
@@ -112,7 +85,7 @@ def choose_method(
     >>> import privpac as pp
     >>> cuts = pp.Thresholds(pp.Integers(0, 99))
     >>> choose_method(cuts, epsilon=1).method
-    'voices'
+    'hybrid'
     >>> choose_method(cuts, epsilon=1, public_n_users=30, records_per_user=36, people="differ").method
     'mean'
     >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
@@ -145,7 +118,7 @@ def choose_method(
     if population is not None:
         return _on_population(concept, eps, relation, setting, n, m, flips, population)
     if setting == "realizable":
-        return Choice("realizable", "some rule is declared to be right")
+        return default_method(setting)
     if m is None or n is None:
         if known != "alike":
             raise ParameterError(
@@ -159,17 +132,16 @@ def choose_method(
 
 
 def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n: int | None) -> Choice:
-    """Two voices, unless the number of users alone says that its mean voice always speaks."""
+    """Hybrid selection, unless the number of users alone says that its mean score always decides."""
     theta = epsilon if neighbours is Neighbours.ADD_REMOVE else epsilon / 2
     if n is not None and _sized(concept) and n * theta >= MANY * concept.bits:
         return Choice(
             "mean",
-            f"{n} users are so many that two voices would average too, and the certificate of the mean is the better "
+            f"{n} users are so many that hybrid selection would average too, and the certificate of the mean is "
+            "the better "
             "one",
         )
-    return Choice(
-        DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune", "default"
-    )
+    return default_method("agnostic")
 
 
 def _sized(concept: ConceptClass) -> bool:
@@ -186,7 +158,7 @@ def _hashable(concept: ConceptClass) -> bool:
     return True
 
 
-def _declared(users: str | None, population: Any, setting: str) -> str:
+def _declared(users: str | None, population: object, setting: str) -> str:
     """The declaration, once it makes sense together with the others."""
     if population is not None and not isinstance(population, Population):
         raise TypeError(
@@ -213,21 +185,26 @@ def _on_model(
     people = declared_population(users, concept, records_per_user=records, noise=noise) if n > 0 else None
     if people is not None:
         return _predicted(
-            people, simulated_methods("agnostic"), epsilon, neighbours, min(n, _simulated(people.concept)), records
+            people,
+            simulated_methods("agnostic", SIMULATED),
+            epsilon,
+            neighbours,
+            min(n, _simulated(people.concept)),
+            records,
         )
     if users != "alike":
         return Choice(
             "mean",
             f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class",
         )
-    if with_domains(concept) is None:
+    if concept_with_domains(concept) is None:
         return Choice(DEFAULT, "the default; the class has no domains yet on which to predict", "default")
     return _certified(concept, epsilon, neighbours, m)
 
 
 def _simulated(concept: ConceptClass) -> int:
     """The most users that are simulated."""
-    return MAX_SIMULATED if concept.layout != "listed" else max(1, min(MAX_SIMULATED, MAX_WORK // concept.size))
+    return MAX_SIMULATED if concept.layout != "listed" else max(1, min(MAX_SIMULATED, _MAX_WORK // concept.size))
 
 
 def _on_population(
@@ -249,7 +226,7 @@ def _on_population(
     most = people.largest()
     users = min(n, _simulated(people.concept), MAX_SIMULATED if most is None else most)
     typical = m or people.records_per_user or int(np.median(people.users.sizes))
-    names = [*simulated_methods(None if setting == "realizable" else setting)]
+    names = [*simulated_methods(None if setting == "realizable" else setting, SIMULATED)]
     # A scalar noise rate is the model's; the estimating learner would read it as a pair.
     if (
         setting != "realizable"
@@ -291,14 +268,15 @@ def _predicted(
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
     goal = RuleGoal(concept, **read_goal(epsilon, "0.05", DEFAULT_BETA, neighbours))
-    voices, regret, mean = (_users(certify, m) for certify in (goal.voices, goal.regret, goal.mean))
-    said = f"certified users: two voices {voices}, regret {regret}, mean {mean}"
+    numbers = ", ".join(f"{key} {_users(goal, key, m)}" for key in compared_methods())
+    said = f"certified users: {numbers}"
     return Choice(DEFAULT, f"no prediction for this class; {said}", "unpredicted")
 
 
-def _users(certify: Callable[[int], Certificate], m: int) -> int | None:
-    """Certified users; None where the bound refuses these numbers."""
+def _users(goal: RuleGoal, key: str, m: int) -> int | None:
+    """Certified users of a method, by its first line; None where the bound refuses these numbers."""
     try:
-        return certify(m).n_users
+        users: int | None = resolve(METHODS[key].rows)(goal)[0].certify(m).n_users
+        return users
     except (ParameterError, TooLargeError):
         return None

@@ -12,13 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from privpac.errors import ParameterError
+from privpac.methods.planned import Asked, Target
+from privpac.methods.simulation import MOST_SIMULATED_RECORDS, Prediction, Simulation, simulable
 from privpac.parameters import MAX_EPSILON
 from privpac.planning.plans import Plan, least_for, plan_target
-from privpac.planning.rule_goals import MOST_RECORDS, simulable
-from privpac.planning.simulation import Prediction, Simulation
-from privpac.planning.target import Asked, Target
-
-__all__ = ["Curves"]
 
 EPSILONS = tuple(Fraction(2) ** k for k in range(-3, 4))
 ALPHAS = tuple(
@@ -155,5 +152,9 @@ class Curves:
         if self.simulation is None or users is None:
             return []
         sizes = sorted({simulable(max(1, round(users * factor)), self.records) for factor in factors})
-        tried = ((n, m, self.simulation.at(m, n, self.target.epsilon)) for n, m in sizes if n * m <= 4 * MOST_RECORDS)
+        tried = (
+            (n, m, self.simulation.at(m, n, self.target.epsilon))
+            for n, m in sizes
+            if n * m <= 4 * MOST_SIMULATED_RECORDS
+        )
         return [(n, m, found) for n, m, found in tried if found is not None]

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import cached_property
 from io import StringIO
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -27,36 +27,20 @@ from privpac.bisection import half_way, halved, narrow
 from privpac.display import Shown
 from privpac.errors import ParameterError, PrivpacError, PrivpacWarning, TooLargeError
 from privpac.guarantee import positive_int
+from privpac.methods.default import Choice
+from privpac.methods.planned import MOST, Asked, CertifiedRun, OutOfReach, PlanRow, Target, written
+from privpac.methods.record import PlannedMethod
+from privpac.methods.simulation import EPSILON_STEPS, SETTLED, Simulation
 from privpac.parameters import MAX_EPSILON
-from privpac.planning.rule_goals import EPSILON_STEPS
-from privpac.planning.simulation import SETTLED, Simulation
-from privpac.planning.target import Asked, CertifiedRun, Choice, PlannedMethod, PlanRow, Target, written
 from privpac.sample_size import Certificate
 
-__all__ = [
-    "InversePlan",
-    "InverseRow",
-    "KINDS",
-    "NAMES",
-    "Plan",
-    "PlanRow",
-    "as_text",
-    "cost_cells",
-    "invert",
-    "least_for",
-    "least_values",
-    "meanings",
-    "plan_grid",
-    "plan_target",
-    "plan_words",
-    "predicted_rows",
-]
-
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # How plans are printed: one table with the kinds of numbers told apart, and lines that say what they rest on.
 
 
-KINDS = {"certified": "", "lower bound": "dim", "predicted": "italic"}
+_KINDS = {"certified": "", "lower bound": "dim", "predicted": "italic"}
 """Kinds of numbers in the order of the table, and how they look in a terminal."""
 
 NAMES = {"certified": "certified", "lower bound": "no method can", "predicted": "typical"}
@@ -102,7 +86,7 @@ def meanings(plan: Plan) -> dict[str, str]:
     return _MEANINGS[plan.quantity]
 
 
-def plan_grid(plan: Plan, *, predict: bool) -> Any:
+def plan_grid(plan: Plan, *, predict: bool) -> Table:
     """The rows of a plan by kind; then what a record costs."""
     from rich.table import Table
 
@@ -112,7 +96,7 @@ def plan_grid(plan: Plan, *, predict: bool) -> Any:
     for m in plan.records_per_user:
         table.add_column(str(m), justify="right", no_wrap=True)
     rows = [*plan.rows, *(plan.predicted if predict else ())]
-    for kind, style in KINDS.items():
+    for kind, style in _KINDS.items():
         shown = [row for row in rows if row.kind == kind]
         if shown:
             table.add_row(f"{NAMES[kind]}:", style=f"bold {style}")
@@ -136,7 +120,7 @@ def cost_cells(plan: Plan) -> dict[str, list[str]]:
     }
 
 
-def plan_words(plan: Plan, *, predict: bool) -> list[str]:
+def _plan_words(plan: Plan, *, predict: bool) -> list[str]:
     """What the rows of a plan rest on, line by line, and the recommendation."""
     lines = [f"{NAMES[kind]}: {said}" for kind, said in meanings(plan).items() if _has(plan, kind, predict)]
     lines += [row.words() for row in plan.rows]
@@ -162,7 +146,7 @@ def run_lines(plan: Plan) -> list[str]:
     return [head, *(f"  {row}: {run['command'] or run['note']}" for row, run in found.items())] if found else []
 
 
-def as_text(table: Any, lines: Iterable[str]) -> str:
+def _as_text(table: Table, lines: Iterable[str]) -> str:
     """A table and lines below it, as plain text."""
     from rich.console import Console
 
@@ -319,7 +303,7 @@ def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:
     return tuple(rows)
 
 
-def _predicted(plan: Plan, simulation: Simulation, m: int) -> tuple[Any, float]:
+def _predicted(plan: Plan, simulation: Simulation, m: int) -> tuple[int | Fraction | None, float]:
     """The number for ``m`` records per user, and its standard error as a share."""
     assert plan.asked is not None
     if plan.quantity == "users":
@@ -359,7 +343,7 @@ class Plan(Shown):
     """Rows of methods against numbers of records per user; ``quantity`` is what the numbers are: "users" needed, or the
     least "alpha" or "epsilon" for so many users."""
 
-    target: dict[str, Any]
+    target: dict[str, str]
     records_per_user: tuple[int, ...]
     rows: tuple[PlanRow, ...]
     asked: Asked | None = field(default=None, compare=False, repr=False)
@@ -408,7 +392,7 @@ class Plan(Shown):
         none."""
         rows = self.rows if self.quantity == "epsilon" else ()
         values = {row.method: row.values[place] for row in rows if row.kind == "certified"}
-        known = [values["two voices"]] if "two voices" in values else [*values.values()]
+        known = [values["hybrid selection"]] if "hybrid selection" in values else [*values.values()]
         return min((value for value in known if value), default=None) or Fraction(1)
 
     # What is made when it is looked at
@@ -465,7 +449,7 @@ class Plan(Shown):
 
     # What is run
 
-    def run(self, row: Any, records_per_user: int | None = None) -> CertifiedRun:
+    def run(self, row: str | PlanRow, records_per_user: int | None = None) -> CertifiedRun:
         """The learner of a certified row before it is built, for one of the plan's numbers of records per user (the
         middle one if none is named)."""
         name = row if isinstance(row, str) else row.method
@@ -499,7 +483,7 @@ class Plan(Shown):
             )
         return self.records_per_user.index(records_per_user)
 
-    def learner(self, row: Any, *, records_per_user: int | None = None) -> Any:
+    def learner(self, row: str | PlanRow, *, records_per_user: int | None = None) -> Any:
         """The learner that a certified row speaks of, with exactly the parameters that are certified.
 
         It is a learner, a protocol (agreement without a curator) or an ``InteriorPoint`` (medians).
@@ -511,7 +495,7 @@ class Plan(Shown):
         """
         return self.run(row, records_per_user).learner()
 
-    def command(self, row: Any, *, records_per_user: int | None = None) -> str:
+    def command(self, row: str | PlanRow, *, records_per_user: int | None = None) -> str:
         """The command that runs a certified row."""
         return self.run(row, records_per_user).command()
 
@@ -580,17 +564,17 @@ class Plan(Shown):
         schema = {"method": pl.String, "kind": pl.String, "records_per_user": pl.Int64, self.quantity: number}
         return pl.DataFrame(lines, schema=schema | {"assumption": pl.String}, orient="row")
 
-    def table(self, *, predict: bool = True) -> Any:
+    def table(self, *, predict: bool = True) -> Table:
         """A rich table for the terminal."""
         return plan_grid(self, predict=predict)
 
     def words(self, *, predict: bool = True) -> list[str]:
         """What the rows rest on, and the recommendation."""
-        return plan_words(self, predict=predict)
+        return _plan_words(self, predict=predict)
 
     def __str__(self) -> str:
         predict = self.quick
-        return as_text(self.table(predict=predict), self.words(predict=predict))
+        return _as_text(self.table(predict=predict), self.words(predict=predict))
 
 
 InversePlan, InverseRow = Plan, PlanRow
@@ -616,21 +600,31 @@ def _users_row(method: PlannedMethod, sizes: tuple[int, ...]) -> PlanRow:
     """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it
     open and says why."""
     certificates: list[Certificate | None] = []
-    assumption = note = ""
+    users: list[int | None] = []
+    assumption = note = reason = ""
     for m in sizes:
+        n = None
         try:
             certificate = method.certify(m)
+        except OutOfReach as error:
+            certificates.append(None)
+            reason = reason or str(error)
         except (ParameterError, TooLargeError) as error:
             certificates.append(None)
             note = note or f"not computed for {m} records: {error}"
         else:
             certificates.append(certificate)
             assumption = certificate.assumption + method.assumes
-    users = tuple(None if certificate is None else certificate.n_users for certificate in certificates)
-    return PlanRow(method.name, method.kind, assumption, users, note, key=method.key, certificates=tuple(certificates))
+            n = certificate.n_users
+            if n is not None and n > MOST:
+                n = None
+                reason = reason or str(OutOfReach(f"people with {m:,} record{'s' * (m != 1)} each"))
+        users.append(n)
+    told: dict[str, Any] = {"key": method.key, "certificates": tuple(certificates), "reason": reason}
+    return PlanRow(method.name, method.kind, assumption, tuple(users), note, **told)
 
 
-def invert(
+def invert_plan(
     target: Target,
     *,
     quantity: str,

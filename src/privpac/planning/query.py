@@ -11,30 +11,22 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Model, Neighbours, positive_int
-from privpac.methods.registry import rules_named
-from privpac.methods.settings import written
+from privpac.methods.planned import STANDARD_RECORDS, Target
+from privpac.methods.record import resolve
+from privpac.methods.registry import METHODS, rules_named
+from privpac.methods.settings import setting_text
 from privpac.parameters import DEFAULT_BETA
-from privpac.planning.agreements import agreement_target
-from privpac.planning.families import family_target
-from privpac.planning.hierarchies import tree_target
-from privpac.planning.plans import Plan, invert, plan_target
+from privpac.planning.plans import Plan, invert_plan, plan_target
 from privpac.planning.rules import rule_target
-from privpac.planning.services import service_target
-from privpac.planning.small_trees import small_tree_target
-from privpac.planning.target import STANDARD_RECORDS, Target
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
 
 if TYPE_CHECKING:
-    from privpac.planning.populations import Population
+    from privpac.rules.populations import Population
 
-__all__ = ["FAMILIES", "least_alpha", "least_epsilon", "plan", "plan_of_tree", "plan_users"]
-
-FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "vocabulary", "median")
+PLANNED_FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "vocabulary", "median")
 """Families of distributions, and the median, by name."""
-_OWN_TARGETS: dict[str, Callable[..., Target]] = {"small-tree": small_tree_target}
-"""By the one method that learns a class, where it has one."""
 _WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
 
 
@@ -71,7 +63,7 @@ def plan(
 
     * a class of rules, or the name of one over ``features``.  ``noise`` (thresholds): each label is wrong with at most
       this probability at every x.  ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods;
-      ``every_method=True`` adds some that have never needed fewer users than selection; ``representation``
+      ``every_method=True`` adds the papers' that another one dominates in ordinary use; ``representation``
       ("hashed", "learned", "boosted") selection from a small public set that stands in for the class.
     * a class of rules or a task with ``model="central"``, ``"local"`` or ``"shuffle"``: learning by agreement in that
       trust model.
@@ -87,7 +79,7 @@ def plan(
     The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions
     are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what
     is known of the people (``people="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
-    (``public_population``, ``sampled_population`` in ``privpac.planning.comparison``).  **A population must be public
+    (``public_population``, ``sampled_population`` in ``privpac.planning``).  **A population must be public
     or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
     for.
 
@@ -118,7 +110,7 @@ def plan(
     model_noise : rational, optional
         Label noise of the stated model of predictions.
     every_method : bool
-        Also methods that have never needed fewer users than selection.
+        Also methods of the papers that another one dominates in ordinary use.
     queries : int, optional
         So many answers of a service, instead of a rule.
     representation : {"auto", "class", "hashed", "learned", "boosted"}, optional
@@ -131,6 +123,11 @@ def plan(
     Returns
     -------
     Plan
+
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        Parameters that contradict each other, or a target that no number of people meets.
 
     Examples
     --------
@@ -159,6 +156,8 @@ def plan(
     if queries is not None:
         told = {name: extra.pop(name) for name in ("users", "model_noise")} | _spent(numbers)
         others = {**extra, **shape, "model": model}
+        from privpac.methods.prediction.service_plan import service_target
+
         service = service_target(concept, queries, delta=delta, neighbours=neighbours, others=others, **told)
         return _answer(service, quantity, numbers, records_per_user or 1, None)
     if isinstance(concept, str) or model is not None:
@@ -305,7 +304,8 @@ def _rule_plan(
 ) -> Plan:
     """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
-    make: Callable[..., Target] = _OWN_TARGETS.get(getattr(concept, "own_method", None) or "", rule_target)
+    own = METHODS.get(getattr(concept, "own_method", None) or "")
+    make: Callable[..., Target] = rule_target if own is None or not own.target else resolve(own.target)
     target = make(concept, **_spent(asked), noise=noise, **more)
     return _answer(target, quantity, asked, records_per_user, setting)
 
@@ -321,12 +321,13 @@ def _tree_plan(
     simple: bool = True,
 ) -> Plan:
     goal = _spent(numbers)
-    target = tree_target(tree, **goal, delta=delta, neighbours=neighbours, simple=simple and quantity == "users")
+    make: Callable[..., Target] = resolve(METHODS["tree"].target)
+    target = make(tree, **goal, delta=delta, neighbours=neighbours, simple=simple and quantity == "users")
     return _answer(target, quantity, numbers, records_per_user, None)
 
 
 def _named_target(
-    what: Any,
+    what: object,
     numbers: dict[str, Any],
     neighbours: Neighbours | str | None,
     delta: Rational,
@@ -339,10 +340,13 @@ def _named_target(
         strange = sorted(set(shape) - {"dimension"})
         if strange:
             raise ParameterError(f"{strange[0]} describes a family of distributions, not agreement; leave it out")
-        return agreement_target(what, model=model or Model.CENTRAL, neighbours=neighbours, delta=delta, **goal, **shape)
+        make: Callable[..., Target] = resolve(METHODS["agreement"].target)
+        return make(what, model=model or Model.CENTRAL, neighbours=neighbours, delta=delta, **goal, **shape)
     if model is not None:
         raise ParameterError("model goes with rules: families of distributions are learned by a curator; leave it out")
     relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
+    from privpac.distributions.family_plan import family_target
+
     return family_target(what, neighbours=relation, delta=delta, **_spent(numbers), **shape)
 
 
@@ -357,12 +361,14 @@ def _answer(
     setting: str | None,
 ) -> Plan:
     sizes, kind = _read_records(records_per_user), _read_setting(setting)
-    typed = {name: written(value) if isinstance(value, Fraction) else str(value) for name, value in numbers.items()}
+    typed = {
+        name: setting_text(value) if isinstance(value, Fraction) else str(value) for name, value in numbers.items()
+    }
     if quantity == "users":
         return plan_target(target, sizes, target.stated(typed), kind)
     n = positive_int(numbers["n_users"], "n_users")
     stated = target.stated({"users": typed.pop("n_users"), **typed})
-    return invert(target, quantity=quantity, n_users=n, sizes=sizes, stated=stated, setting=kind)
+    return invert_plan(target, quantity=quantity, n_users=n, sizes=sizes, stated=stated, setting=kind)
 
 
 def _spent(numbers: dict[str, Any]) -> dict[str, Any]:

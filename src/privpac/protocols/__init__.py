@@ -1,7 +1,8 @@
-"""Protocols: manifests, wire format, devices, shuffler and analyzers for data that stay with the people.
+"""Protocols over data that stay with the people, on the side of those who ask: the run and its manifest, the collector,
+the shuffler, the analyzer, and how much noise a shuffled run needs.
 
-Names are resolved on first use: a device that imports ``privpac.protocols.client`` needs the standard library and numpy
-only.
+What a device runs stands in :mod:`privpac.device`, which nothing here is needed for.  Read ``protocol`` first.  Names
+are resolved on first use.
 """
 
 from privpac.lazy import attach_stub

@@ -18,12 +18,20 @@ Fewer than ``n_min`` clients of a shuffled run: ``outcome="none"``.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
+from privpac.bisection import least
+from privpac.device.items import ItemUniverse
+from privpac.device.keys import AnalyzerKey
+from privpac.device.manifest import Manifest
+from privpac.device.randomizers import BitReport, ChunkedHadamard, ShuffleSelection
+from privpac.device.wire import HEAD, SEALED, frame, parse
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit
@@ -31,34 +39,124 @@ from privpac.law import BOTTOM
 from privpac.mechanisms.votes import StableHistogram
 from privpac.methods.agreement.agreement_learner import AgreedRule, pure_selection
 from privpac.methods.agreement.plurality import local_edge, shuffle_edge
-from privpac.protocols.domains import domains_of
-from privpac.protocols.hadamard import ChunkedHadamard, Report
-from privpac.protocols.manifest import Manifest
-from privpac.protocols.seal import AnalyzerKey
-from privpac.protocols.shuffle import ShuffleSelection
-from privpac.protocols.support import Support, support_central, support_local, support_shuffled
-from privpac.protocols.wire import HEAD, SEALED, frame, parse
+from privpac.protocols.domains import device_domains_of
 from privpac.result import NoRelease, Outcome, Released
 from privpac.rng import Rng, secret_rng
-from privpac.special import nbinom
+from privpac.special import binom, nbinom
 
-__all__ = [
-    "Analysis",
-    "Submissions",
-    "analyze_central",
-    "analyze_local",
-    "analyze_shuffled",
-    "decode_counts",
-    "decode_reports",
-    "likeliest",
-    "promise",
-    "without_promise",
-]
+# How many people named the released rule: an estimate, an interval, and a lower bound of their share.
+#
+# Nothing is spent on it: local and shuffled messages were private before they were counted, and a stable histogram's
+# noisy count is covered by its guarantee.  The interval holds with probability ``confidence`` over the noise, for
+# whichever item won, if the clients are honest.
+#
+# - *Local, one chunk.*  The sum of signs of ``n`` reports is within ``sqrt(2 n ln(2 U/beta))`` of its mean for all
+#   ``U`` values at once (Hoeffding), and the mean is ``(2 keep - 1)`` times the people.  *Chunks.*  Those who report a
+#   chunk are drawn from all without replacement; the same inequality applies, since a mean of products over draws
+#   without replacement is at most the power of the mean (Maclaurin).  A person who shares every part of the item shares
+#   the item, so the share is at least ``1 - sum (1 - share_k)`` and at most the least ``share_k``.
+# - *Shuffled, one bucket per item.*  The count less a quantile of the noise, all buckets at once.  *Chunks.*  A person
+#   reports each chunk with probability ``1/chunks``: the count is binomial in the number who share the value.
+# - *Central, stable histogram.*  The noise is at most ``K``: the interval is certain.  A pure selection tells no count.
+
+
+CONFIDENCE = Fraction(19, 20)
+"""That of the intervals, unless certain."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """``low`` to ``high`` people named the rule; of ``people`` in all, where that number may be shown."""
+
+    estimate: float
+    low: int
+    high: int
+    people: int | None
+    confidence: Fraction = CONFIDENCE
+
+    @property
+    def share(self) -> Fraction | None:
+        """At least this share of the people named the rule, with probability ``confidence``."""
+        return Fraction(self.low, self.people) if self.people else None
+
+    def among(self, people: int) -> Support:
+        """The same where everybody knows that ``people`` took part: nobody else can have named the rule.
+
+        >>> print(support_central(504, 14, None).among(500))
+        named by about 500 people (490 to 500, certain): at least 98 % of 500
+        """
+        return _within(self.estimate, self.low, self.high, people, self.confidence)
+
+    def __str__(self) -> str:
+        sure = "certain" if self.confidence == 1 else f"{float(self.confidence):.0%} confidence"
+        text = f"named by about {self.estimate:.0f} people ({self.low} to {self.high}, {sure})"
+        if self.share is None:
+            return text
+        return f"{text}: at least {math.floor(1000 * self.share) / 10:g} % of {self.people}"
+
+
+def _within(estimate: float, low: float, high: float, people: int | None, confidence: Fraction = CONFIDENCE) -> Support:
+    """Rounded outwards to whole people."""
+    most = math.inf if people is None else people
+    floor = int(min(most, max(0, math.ceil(low - 1e-6))))
+    ceiling = int(max(floor, min(most, math.floor(high + 1e-6))))
+    return Support(min(max(estimate, floor), ceiling), floor, ceiling, people, confidence)
+
+
+def support_local(select: ChunkedHadamard, sums: Sequence[int], reports: Sequence[int]) -> Support:
+    """From the sum of signs of the winner's value in every chunk, and the reports of every chunk."""
+    people, chunks = sum(reports), select.chunks
+    values = sum(2 << select.width_of(chunk) for chunk in range(chunks))  # two sides each
+    slack, scale = math.log(values / float(1 - CONFIDENCE)), 1 / float(2 * select.keep - 1)
+    shares = []
+    for total, n in zip(sums, reports):
+        off = scale * math.sqrt(2 * slack / n) if n else math.inf
+        middle = scale * total / n if n else 0.0
+        shares.append((middle, max(0.0, middle - off), min(1.0, middle + off)))
+    low = 1 - sum(1 - share[1] for share in shares)
+    return _within(people * min(share[0] for share in shares), people * low, people * min(s[2] for s in shares), people)
+
+
+def support_shuffled(select: ShuffleSelection, counts: Sequence[int], clients: int) -> Support:
+    """From the counts of the winner's buckets."""
+    noise, p, side = float(select.share * clients), float(select.p), float(1 - CONFIDENCE) / (2 * select.buckets)
+    most, fewest = int(nbinom.isf(side / 2, noise, 1 - p)), max(0, int(nbinom.ppf(side / 2, noise, 1 - p)))
+    mean, sign = noise * p / (1 - p), 1 if select.direction == "over" else -1
+    found = []
+    for count in counts:
+        # "under" counts what is missing: there the noise lowers a count.
+        ends = (count - most, count - fewest) if sign > 0 else (count + fewest, count + most)
+        real = count - sign * mean
+        if select.chunks > 1:
+            ends = (_fewest(max(0, ends[0]), select.chunks, side / 2), _most(ends[1], select.chunks, side / 2, clients))
+            real *= select.chunks
+        found.append((real, *ends))
+    low = clients - sum(clients - max(0, entry[1]) for entry in found)
+    return _within(min(entry[0] for entry in found), low, min(entry[2] for entry in found), clients)
+
+
+def _fewest(seen: int, chunks: int, failure: float) -> int:
+    """People of whom so many or more report one chunk with probability above ``failure``; fewer are refuted."""
+    if seen <= 0:
+        return 0
+    return least(lambda m: bool(binom.sf(seen - 1, m, 1 / chunks) > failure), start=seen, limit=1 << 41) or seen
+
+
+def _most(seen: int, chunks: int, failure: float, people: int) -> int:
+    """The most people of whom so few report one chunk with probability above ``failure``."""
+    more = least(
+        lambda m: bool(binom.cdf(max(seen, 0), m, 1 / chunks) <= failure), start=max(seen, 0) + 1, limit=1 << 41
+    )
+    return people if more is None else more - 1
+
+
+def support_central(noisy: int, K: int, people: int | None) -> Support:
+    """From a stable histogram's noisy count."""
+    return _within(noisy, noisy - K, noisy + K, people, Fraction(1))
+
 
 Submissions = Iterable[tuple[Hashable, Iterable[object]]]
 """Each client's authenticated name with what it sent."""
-
-_METHOD = "agreement"
 
 
 @dataclass(frozen=True)
@@ -66,7 +164,7 @@ class Analysis:
     """A release, how many messages it was made from, and how many were dropped, by reason.
 
     Of a central run under add-remove the number of people is private, so ``received`` and ``dropped`` are ``None``.
-    ``support`` says how many people named the rule (:mod:`privpac.protocols.support`).
+    ``support`` says how many people named the rule.
     """
 
     released: Released
@@ -84,14 +182,14 @@ class Analysis:
 
     def __str__(self) -> str:
         if self.received is None:
-            said = "the number of messages is private in this model and is not shown"
+            text = "the number of messages is private in this model and is not shown"
         else:
             why = ", ".join(f"{count} {reason}" for reason, count in self.reasons.items() if count)
-            said = f"{self.received} messages, {self.dropped} dropped" + (f" ({why})" if why else "")
-        return said if self.support is None else f"{said}\n{self.support}"
+            text = f"{self.received} messages, {self.dropped} dropped" + (f" ({why})" if why else "")
+        return text if self.support is None else f"{text}\n{self.support}"
 
 
-def promise(manifest: Manifest) -> Guarantee:
+def guarantee_of(manifest: Manifest) -> Guarantee:
     """What the manifest promises; ``Manifest`` has checked that its mechanism keeps it."""
     return Guarantee(
         manifest.epsilon, manifest.delta, unit=Unit.USER, neighbours=manifest.neighbours, model=manifest.protocol
@@ -107,11 +205,7 @@ def without_promise(released: Released) -> Released:
 
 
 def analyze_local(
-    manifest: Manifest,
-    submissions: Submissions,
-    *,
-    key: AnalyzerKey | None = None,
-    beta: Rational | None = None,
+    manifest: Manifest, submissions: Submissions, *, key: AnalyzerKey | None = None, beta: Rational | None = None
 ) -> Analysis:
     """From one report per client (of several the first is kept) to a rule.
 
@@ -145,7 +239,7 @@ def analyze_local(
     return Analysis(released, len(reports), sum(reasons.values()), dict(reasons), support)
 
 
-def decode_reports(select: ChunkedHadamard, reports: list[Report], beta: float) -> int | None:
+def decode_reports(select: ChunkedHadamard, reports: list[BitReport], beta: float) -> int | None:
     """The likeliest number, or ``None`` if a chunk of it could be that of people who do not agree."""
     sizes = Counter(chunk for chunk, _, _ in reports)
     return likeliest(select, select.spectra(reports), [sizes[chunk] for chunk in range(select.chunks)], beta)
@@ -199,7 +293,7 @@ def analyze_shuffled(
             reasons["impossible"] += 1
     dropped = sum(reasons.values())
     if clients < select.n_min:
-        return Analysis(_nothing(manifest), len(good), dropped, dict(reasons))
+        return Analysis(_released(manifest, None, enough=False), len(good), dropped, dict(reasons))
     counts = select.counts(good, clients)
     number = decode_counts(select, counts, clients, failure)
     released, support = _released(manifest, number), None
@@ -336,37 +430,27 @@ def _first_messages(
     return seen, reasons
 
 
-def _number(universe: Any, item: bytes) -> int | None:
+def _number(universe: ItemUniverse, item: bytes) -> int | None:
     """The number of an item, if the bytes are the canonical ones."""
     try:
-        number = int(universe.number(item))
+        number = universe.number(item)
         return number if universe.item(number) == item else None
     except (ParameterError, TypeError, ValueError, OverflowError):
         return None
 
 
-def _released(manifest: Manifest, number: int | None) -> Released:
-    learner = manifest.task.learner
-    item = None if number is None or number >= learner.universe.size else learner.universe.item(number)
-    if item is not None and learner.decode(item) is not None:
-        return _made(manifest, item, "released")
-    return _nothing(manifest) if manifest.default is None else _made(manifest, manifest.default, "default")
-
-
-def _made(manifest: Manifest, item: bytes, outcome: Outcome) -> Released:
-    rule = AgreedRule(manifest.task.kind, domains_of(manifest.columns), item, manifest.task.parameters, manifest.label)
-    return Released(rule, promise(manifest), _shown(manifest), outcome, learner=_METHOD)
-
-
-def _nothing(manifest: Manifest) -> Released:
-    return Released(NoRelease, promise(manifest), _shown(manifest), "none", learner=_METHOD)
-
-
-def _shown(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "model": manifest.protocol,
-        "rule": manifest.task.kind,
-        "min_records": manifest.task.min_records,
-        "beta": str(manifest.beta),
-        "run": manifest.run.hex()[:16],
-    }
+def _released(manifest: Manifest, number: int | None, *, enough: bool = True) -> Released:
+    """The rule of a number; where it stands for none the default; of fewer than ``n_min`` clients nothing."""
+    task, universe = manifest.task, manifest.task.learner.universe
+    item = None if number is None or number >= universe.size else universe.item(number)
+    outcome: Outcome = "released"
+    if item is None or task.learner.decode(item) is None:
+        item, outcome = manifest.default, "default"
+    rule: object = NoRelease
+    if item is None or not enough:
+        outcome = "none"
+    else:
+        rule = AgreedRule(task.kind, device_domains_of(manifest.columns), item, task.parameters, manifest.label)
+    parameters = {"model": manifest.protocol, "rule": task.kind, "min_records": task.min_records}
+    parameters |= {"beta": str(manifest.beta), "run": manifest.run.hex()[:16]}
+    return Released(rule, guarantee_of(manifest), parameters, outcome, learner="agreement")

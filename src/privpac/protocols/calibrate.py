@@ -23,8 +23,6 @@ from privpac.errors import InfeasibleError, ParameterError, TooLargeError, Undec
 from privpac.exact import Ball, Rational, as_arb, ball_of, precision, rational
 from privpac.parameters import read_epsilon
 
-__all__ = ["ShuffleNoise", "calibrate", "delta_one", "delta_two", "noise_mass"]
-
 _BITS = 192
 _MOST = 1 << 15
 _GRID = 1 << 16
@@ -48,7 +46,6 @@ class _BucketNoise:
     """Balls of ``f(0..N)`` and of the upper tails, with ``N`` so large that what lies beyond is below ``2**-bits``."""
 
     def __init__(self, r: Fraction, p: Fraction, bits: int) -> None:
-        self.r, self.p = r, p
         x, q = as_arb(r), as_arb(p)
         mass = [((1 - q).log() * x).exp()]
         limit, k = arb(2) ** -bits, 0
@@ -56,15 +53,13 @@ class _BucketNoise:
             ratio = p * (k + r) / (k + 1)
             mass.append(mass[-1] * as_arb(ratio))
             k += 1
-            later = (
-                p * (k + max(r, Fraction(1))) / (k + 1)
-            )  # ratios fall towards p from here on (they rise towards it if r < 1)
+            # Ratios fall towards p from here on (they rise towards it if r < 1).
+            later = p * (k + max(r, Fraction(1))) / (k + 1)
             if later < 1 and mass[-1] * as_arb(1 / (1 - later)) < limit:
                 break
             if k > _MOST:
                 raise TooLargeError("the noise spreads over more than 2**15 counts; raise epsilon or delta")
-        self.beyond = mass[-1] * as_arb(later / (1 - later))
-        self.beyond = self.beyond.union(arb(0))
+        self.beyond = (mass[-1] * as_arb(later / (1 - later))).union(arb(0))
         self.mass = mass
         tails = [self.beyond]
         for f in reversed(mass):
@@ -79,8 +74,11 @@ class _BucketNoise:
         return self.tails[max(k, 0)] if k < len(self.tails) else self.beyond
 
 
-def _read(r: Rational, p: Rational) -> tuple[Fraction, Fraction]:
-    return rational(r, "r", above=0), rational(p, "p", above=0, below=1)
+def _read(r: Rational, p: Rational, above: int = 0) -> tuple[Fraction, Fraction]:
+    shape, share = rational(r, "r", above=0), rational(p, "p", above=0, below=1)
+    if shape <= above:
+        raise ParameterError(f"r must be above {above}")
+    return shape, share
 
 
 def noise_mass(r: Rational, p: Rational, last: int) -> list[Ball]:
@@ -92,9 +90,7 @@ def noise_mass(r: Rational, p: Rational, last: int) -> list[Ball]:
 
 def delta_one(r: Rational, p: Rational, epsilon: Rational) -> tuple[Ball, Ball]:
     """Hockey-stick divergences at ``e**epsilon`` of ``Y`` from ``Y + 1`` and of ``Y + 1`` from ``Y``."""
-    shape, share = _read(r, p)
-    if shape <= 1:
-        raise ParameterError("r must be above 1")
+    shape, share = _read(r, p, above=1)
     with precision(_BITS):
         noise, factor = _BucketNoise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()
         away, back = arb(0), arb(0)
@@ -114,32 +110,24 @@ def _positive(value: arb) -> arb:
 
 def delta_two(r: Rational, p: Rational, epsilon: Rational) -> Ball:
     """The two-bucket divergence that a replaced user can cause."""
-    shape, share = _read(r, p)
-    if shape <= 1:
-        raise ParameterError("r must be above 1")
+    shape, share = _read(r, p, above=1)
     with precision(_BITS):
-        return ball_of(
-            _two(_BucketNoise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()),
-            floor=Fraction(0),
-        )
-
-
-def _two(noise: _BucketNoise, factor: arb) -> arb:
-    total = arb(0)
-    for b in range(len(noise.mass)):
-        c = factor * as_arb(Fraction(b) / (b + noise.r - 1))
-        if c >= 1:
-            break
-        if not c < 1:
-            raise Undecided("a ratio could not be told from 1")
-        edge = (c * as_arb(noise.r - 1) / (1 - c)).floor().unique_fmpz()
-        if edge is None:
-            raise Undecided("a boundary was not decided")
-        first = int(edge) + 1
-        total += noise.f(b) * noise.tail(first - 1) - factor * noise.f(b - 1) * noise.tail(first)
-    else:
-        total += noise.beyond
-    return total
+        noise, factor = _BucketNoise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()
+        total = arb(0)
+        for b in range(len(noise.mass)):
+            c = factor * as_arb(Fraction(b) / (b + shape - 1))
+            if c >= 1:
+                break
+            if not c < 1:
+                raise Undecided("a ratio could not be told from 1")
+            edge = (c * as_arb(shape - 1) / (1 - c)).floor().unique_fmpz()
+            if edge is None:
+                raise Undecided("a boundary was not decided")
+            first = int(edge) + 1
+            total += noise.f(b) * noise.tail(first - 1) - factor * noise.f(b - 1) * noise.tail(first)
+        else:
+            total += noise.beyond
+        return ball_of(total, floor=Fraction(0))
 
 
 def calibrate(epsilon: Rational, delta: Rational, p: Rational | None = None) -> ShuffleNoise:

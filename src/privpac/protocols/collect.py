@@ -39,13 +39,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from privpac.device.manifest import VERSION, Manifest
+from privpac.device.submit import NAME, receipt
 from privpac.errors import ParameterError
 from privpac.files import keep_once
-from privpac.protocols.files import NAME, fault_of, limit_of, pack_folder
-from privpac.protocols.manifest import VERSION, Manifest
-from privpac.protocols.submit import receipt, submit
-
-__all__ = ["Collector", "CollectorLimits", "submit"]
+from privpac.protocols.files import fault_of, limit_of, pack_folder
 
 _MOST = 10**6
 _DRAIN = 1 << 16

@@ -8,29 +8,30 @@ randomness.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privpac.arrays import Bools, Ints
 from privpac.data import Integers, UserData
+from privpac.device.client import Client
 from privpac.device.correlated_sampling import rate
+from privpac.device.keys import AnalyzerKey
+from privpac.device.manifest import Manifest
+from privpac.device.wire import parse
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.mechanisms.votes import StableHistogram
-from privpac.methods import TwoVoices
+from privpac.methods import HybridSelection
 from privpac.methods.agreement.plurality import CLEAR, users_histogram, users_local, users_shuffle
-from privpac.protocols.analyzer import Analysis
-from privpac.protocols.client import Client
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
-from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffler import Shuffler
+from privpac.result import Released
 from privpac.rng import PublicCoins
 from privpac.rules import Thresholds
-
-__all__ = ["Demo", "DemoRow", "demo"]
 
 CUT, WRONG, GAMMA, DELTA = 41, 20, 20, Fraction(1, 10**6)
 _AGES = {"age": Integers(0, 99)}
@@ -100,9 +101,9 @@ def demo(people: int = 500, records: int = 200, epsilon: Rational = 1, seed: int
     return Demo(n, m, price, tuple(votes[u] for u in range(101)), tuple(rows))
 
 
-def _error(rule: Any) -> float:
+def _error(released: Released) -> float:
     ages = np.arange(100)
-    return float(np.mean(rule.predict(ages[:, None]) != (ages >= CUT)))
+    return float(np.mean(released.predict(ages[:, None]) != (ages >= CUT)))
 
 
 def _run(protocol: Protocol, items: list[bytes | None], key: AnalyzerKey) -> DemoRow:
@@ -112,22 +113,18 @@ def _run(protocol: Protocol, items: list[bytes | None], key: AnalyzerKey) -> Dem
     for i, messages in enumerate(sent):
         mixer.submit(f"person {i}", messages)
     mixed, total = mixer.release() or [], sum(map(len, sent))
-    found: Analysis
     seen: tuple[float, ...] = ()
     n, size = len(items), made.task.learner.universe.size
-    needed: int | None
     if isinstance(protocol, ShuffleProtocol):
         found = protocol.analyze(mixed, mixer.clients, key)
         select = made.shuffle
-        opened = [_bucket(key, made, message) for message in mixed]
-        counts = select.counts(opened, n)
+        counts = select.counts([fields[0] for fields in _opened(key, made, mixed)], n)
         seen = tuple(float(count) for count in counts[:size])
         needed = users_shuffle(select.r, select.p, size + 1, beta=_BETA, clear=CLEAR).n_users
         saw = f"shuffler: {n} names and {total} sealed messages; analyzer: {total} messages without names, mostly noise"
     elif isinstance(protocol, LocalProtocol):
         found = protocol.analyze([(i, [message]) for i, message in enumerate(mixed)], key)
-        reports = [_report(key, made, message) for message in mixed]
-        (estimates,) = made.local.estimates(reports)
+        (estimates,) = made.local.estimates(_opened(key, made, mixed))
         seen = tuple(float(value) for value in estimates[:size])
         needed = users_local(made.local.keep, size, beta=_BETA, clear=CLEAR).n_users
         saw = f"collector: {n} names and sealed messages; analyzer: {n} noisy bits without names"
@@ -138,7 +135,7 @@ def _run(protocol: Protocol, items: list[bytes | None], key: AnalyzerKey) -> Dem
         needed = users_histogram(K, beta=_BETA, named=2).n_users
         saw = f"collector: {n} names and sealed messages; analyzer: everybody's own rule, without names"
     released = found.released
-    rule = released.hypothesis.condition() if released else "nothing"
+    rule = released.value.condition() if released else "nothing"
     error = _error(released) if released else 1.0
     support = "" if found.support is None else str(found.support.among(n))  # made-up people: their number is no secret
     size_of = total * made.message_bytes // n
@@ -146,23 +143,18 @@ def _run(protocol: Protocol, items: list[bytes | None], key: AnalyzerKey) -> Dem
     return DemoRow(made.protocol, summary, released.outcome, rule, error, needed, total, size_of, support, saw, seen)
 
 
-def _bucket(key: AnalyzerKey, made: Any, message: Any) -> int:
-    return int.from_bytes((key.open(made.run, made.kind, message) or bytes(17))[13:17], "little")
+def _opened(key: AnalyzerKey, made: Manifest, messages: Sequence[object]) -> list[Any]:
+    texts = (key.open(made.run, made.kind, message) for message in messages)
+    return [fields for text in texts if (fields := parse(made.run, text, made.kind)) is not None]
 
 
-def _report(key: AnalyzerKey, made: Any, message: Any) -> tuple[int, int, int]:
-    text = (key.open(made.run, made.kind, message) or bytes(20))[13:]
-    return int.from_bytes(text[:2], "little"), int.from_bytes(text[2:6], "little"), text[6]
-
-
-def _table(age: NDArray[np.int64], ill: NDArray[np.bool_], epsilon: Fraction) -> DemoRow:
+def _table(age: Ints, ill: Bools, epsilon: Fraction) -> DemoRow:
     """The learner that holds all records."""
     n, m = age.shape
-    data = UserData.from_arrays(
-        age.reshape(-1, 1), ill.reshape(-1).astype(np.int64), np.repeat(np.arange(n), m), features=_AGES
-    )
-    learner = TwoVoices(Thresholds(_AGES["age"]), epsilon=epsilon)
+    people, labels = np.repeat(np.arange(n), m), ill.reshape(-1).astype(np.int64)
+    data = UserData.from_arrays(age.reshape(-1, 1), labels, people, features=_AGES)
+    learner = HybridSelection(Thresholds(_AGES["age"]), epsilon=epsilon)
     released = learner.learn(data)
-    said, summary = released.hypothesis.condition(), learner.guarantee.summary
+    said, summary = released.value.condition(), learner.guarantee.summary
     saw = f"curator: all {n * m} records"
     return DemoRow("one table", summary, released.outcome, said, _error(released), None, 0, 0, "", saw, ())

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
-from fractions import Fraction
 
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.device.columns import DeviceColumn
 from privpac.errors import ParameterError
-from privpac.protocols.columns import DeviceColumn
-from privpac.rules.enumerated import Frozen
-
-__all__ = ["column_of", "columns_of", "domain_of", "domains_of"]
-
+from privpac.rules.base import Frozen
 
 _LISTED = {False: "values", True: "ordered"}
 
 
 def column_of(name: str, domain: Domain) -> DeviceColumn:
     """The column of a declared domain; an open vocabulary has none, because its codes depend on everybody's data."""
-    if isinstance(domain, Integers):
-        return DeviceColumn.numbers(name, Fraction(domain.lo), Fraction(domain.hi))
-    if isinstance(domain, Grid):
-        return DeviceColumn.numbers(name, domain.lo, domain.hi, domain.step)
-    if isinstance(domain, Dates):
-        return DeviceColumn.days(name, domain.lo.isoformat(), domain.hi.isoformat())
-    if isinstance(domain, Categories):
-        return DeviceColumn.listed(name, [str(value) for value in domain.values], _LISTED[domain.ordered])
-    if isinstance(domain, Floats):
-        return DeviceColumn.floats(name)
-    raise ParameterError(
-        f"a protocol reads Integers, Grid, Dates, Categories and Floats, but {name!r} is {type(domain).__name__}"
-    )
+    entry = domain.to_device()
+    if entry is None:
+        raise ParameterError(
+            f"a protocol reads Integers, Grid, Dates, Categories and Floats, but {name!r} is {type(domain).__name__}"
+        )
+    return DeviceColumn.read({"name": name, **entry})
 
 
 def domain_of(column: DeviceColumn) -> Domain:
@@ -49,11 +38,11 @@ def domain_of(column: DeviceColumn) -> Domain:
     return Grid(column.first, last, column.step)
 
 
-def columns_of(features: Mapping[str, Domain]) -> tuple[DeviceColumn, ...]:
+def device_columns_of(features: Mapping[str, Domain]) -> tuple[DeviceColumn, ...]:
     """Columns in the order given."""
     return tuple(column_of(name, domain) for name, domain in features.items())
 
 
-def domains_of(columns: Iterable[DeviceColumn]) -> Frozen[Domain]:
+def device_domains_of(columns: Iterable[DeviceColumn]) -> Frozen[Domain]:
     """Named domains in the order of the columns."""
     return Frozen(tuple((column.name, domain_of(column)) for column in columns))

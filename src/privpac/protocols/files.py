@@ -15,33 +15,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from privpac.device.manifest import MAX_BYTES, Manifest
+from privpac.device.submit import NAME
+from privpac.device.wire import HEAD, PLAIN, SEALED, bundle, frame, pack_shuffled, unbundle
 from privpac.errors import ParameterError
 from privpac.files import keep_once
-from privpac.protocols.manifest import MAX_BYTES, Manifest
-from privpac.protocols.wire import HEAD, PLAIN, SEALED, bundle, frame, pack_shuffled, unbundle
-
-__all__ = [
-    "NAME",
-    "Submitted",
-    "fault_of",
-    "limit_of",
-    "once",
-    "pack_folder",
-    "read_folder",
-    "read_manifest",
-    "read_shuffled",
-    "unpack_folder",
-    "write_shuffled",
-]
-
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}")
-"""A client's name, and so a file's: no separators, not hidden."""
 
 Submitted = list[tuple[str, list[bytes]]]
 _FOLDER, _SHUFFLED = b"PPF1", b"PPS2"
@@ -116,12 +99,8 @@ def read_folder(manifest: Manifest, folder: Path, *, skip: bool = False) -> Subm
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except OSError as error:
         raise ParameterError(f"cannot read the folder {str(folder)!r}: {error.strerror}") from None
-    return _checked(
-        manifest,
-        [(name, _read(folder / name, limit_of(manifest))) for name in names],
-        f"the folder {str(folder)!r}",
-        skip,
-    )
+    found = [(name, _read(folder / name, limit_of(manifest))) for name in names]
+    return _checked(manifest, found, f"the folder {str(folder)!r}", skip)
 
 
 def _checked(manifest: Manifest, found: Sequence[tuple[str, bytes | None]], where: str, skip: bool) -> Submitted:
@@ -205,15 +184,12 @@ def _opened(manifest: Manifest, data: bytes, magic: bytes, what: str) -> bytes:
             f"{what} are of run {data[4:12].hex()}, this manifest is run {manifest.run[:8].hex()}; nothing was analysed"
         )
     if _with_check(data[:-_CHECK]) != data:
-        raise ParameterError(f"{what} are cut or damaged ({_seen(data, magic)}); nothing was analysed")
+        seen = f"{len(data)} bytes are there"
+        if magic == _SHUFFLED and len(data) >= 52:
+            count = int.from_bytes(data[44:52], "little")
+            seen = f"at most {min(len(unbundle(data[52:], 1 << 40)), count)} of {count} messages are there"
+        raise ParameterError(f"{what} are cut or damaged ({seen}); nothing was analysed")
     return data[36:-_CHECK]
-
-
-def _seen(data: bytes, magic: bytes) -> str:
-    if magic == _SHUFFLED and len(data) >= 52:
-        said = int.from_bytes(data[44:52], "little")
-        return f"at most {min(len(unbundle(data[52:], 1 << 40)), said)} of {said} messages are there"
-    return f"{len(data)} bytes are there"
 
 
 # The shuffler's output

@@ -1,7 +1,7 @@
 """A histogram without a trusted curator: everybody sends one value and a little noise through a shuffler.
 
 Every person sends the bucket of one of their values (one that nobody else's data decide; the last bucket if they have
-none) and, for every bucket, ``NB(r/n, p)`` noise messages (:mod:`privpac.protocols.shuffle`).  After the shuffle only
+none) and, for every bucket, ``NB(r/n, p)`` noise messages (:mod:`privpac.device.randomizers`).  After the shuffle only
 counts are left, each with ``NB(r, p)`` noise in all, whose mean is taken off.
 
 **Guarantee.**  ``(epsilon, delta)`` under *replace*, in the shuffle model, with ``n_min`` honest people: a replaced
@@ -26,6 +26,7 @@ import numpy as np
 from attrs import field, frozen
 
 from privpac.data import Domain
+from privpac.device.randomizers import MAX_BUCKETS, ShuffleSelection, check_total, sample_total
 from privpac.distributions.base import BoundUsers, Sum
 from privpac.distributions.histogram import ColumnMasses, published
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
@@ -33,15 +34,11 @@ from privpac.guarantee import Guarantee, Model, Neighbours
 from privpac.methods.base import count_users
 from privpac.parameters import named, probability, whole_or_none
 from privpac.protocols.calibrate import ShuffleNoise, calibrate
-from privpac.protocols.negative_binomial import check_total, sample_total
-from privpac.protocols.shuffle import MAX_BUCKETS, ShuffleSelection
 
 if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.distributions.cells import Partition
     from privpac.rng import Rng
-
-__all__ = ["ShuffleHistogram"]
 
 
 @frozen(slots=False, field_transformer=named)
@@ -58,7 +55,7 @@ class ShuffleHistogram(ColumnMasses):
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[0], [1], [1]] * 300, features={"x": Integers(0, 1)}, labelled=False)
     >>> found = ShuffleHistogram(1, delta="1e-6", neighbours="replace").learn(people)
-    >>> [round(p, 1) for p in map(float, found.hypothesis.probabilities)], found.guarantee.summary
+    >>> [round(p, 1) for p in map(float, found.value.probabilities)], found.guarantee.summary
     ([0.3, 0.7], '(1, 1e-06)-DP per user, replace, shuffle model')
     """
 
@@ -84,12 +81,7 @@ class ShuffleHistogram(ColumnMasses):
     def guarantee(self) -> Guarantee:
         how = ("one message of every person among shuffled noise; delta is the exact divergence of two buckets",)
         return Guarantee(
-            self.epsilon,
-            self.delta,
-            unit=self.unit,
-            neighbours=self.neighbours,
-            model=Model.SHUFFLE,
-            derivation=how,
+            self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, model=Model.SHUFFLE, derivation=how
         )
 
     def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:

@@ -28,7 +28,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from privpac.device.client import Client
 from privpac.device.correlated_sampling import MAX_DENOMINATOR, check_seed
+from privpac.device.keys import AnalyzerKey
+from privpac.device.manifest import VERSION, Manifest
+from privpac.device.randomizers import MAX_CAP, ShuffleSelection, cap_price, least_cap
 from privpac.device.tasks import Task
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
 from privpac.exact import rational
@@ -46,21 +50,15 @@ from privpac.protocols.analyzer import (
     without_promise,
 )
 from privpac.protocols.calibrate import calibrate
-from privpac.protocols.client import Client
-from privpac.protocols.domains import columns_of
-from privpac.protocols.manifest import VERSION, Manifest
-from privpac.protocols.seal import AnalyzerKey
-from privpac.protocols.shuffle import ShuffleSelection
+from privpac.protocols.domains import device_columns_of
 from privpac.protocols.shuffler import Shuffler
-from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
 from privpac.result import Released
 from privpac.rng import Rng, secret_rng
-from privpac.rules.enumerated import Frozen, named_domains
+from privpac.rules.base import Frozen
+from privpac.rules.enumerated import named_domains
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData
-
-__all__ = ["CentralProtocol", "LocalProtocol", "Protocol", "ShuffleProtocol"]
 
 _GAMMA_ONE = 1586259972792  # the published rate of gamma = 1
 _FEWEST = 20
@@ -70,12 +68,27 @@ _FEWEST = 20
 class Protocol(ABC):
     """What the protocols share.
 
-    ``rule`` is a kind of rule (:data:`privpac.device.tasks.KINDS`), ``features`` maps columns to their domains,
-    ``task`` holds public parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with
-    fewer than ``min_records`` valid records (20, or gamma if that is larger) has nothing to say; it reads at most
-    ``max_records``.  ``beta``: where no two people agree a rule is released with at most this probability.
-    ``analyzer`` is the public key to which messages are sealed; without one they are not, as in a simulation, and
-    devices refuse shuffled and central runs.
+    Parameters
+    ----------
+    rule : str
+        A kind of rule (:data:`privpac.device.tasks.KINDS`).
+    features : mapping of names to domains
+        The columns that devices read.
+    epsilon : number
+        The privacy loss of a person.
+    label : str
+        What is predicted.
+    task : mapping
+        Public parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).
+    min_records, max_records : int, optional
+        A device with fewer valid records (20, or gamma if that is larger) has nothing to say; it reads at most so many.
+    seed : bytes, optional
+        32 public bytes; drawn from the system when left out.
+    beta : number
+        Where no two people agree a rule is released with at most this probability.
+    analyzer : bytes, optional
+        The public key to which messages are sealed; without one they are not, as in a simulation, and devices refuse
+        shuffled and central runs.
     """
 
     rule: str
@@ -127,12 +140,13 @@ class Protocol(ABC):
         """The mechanism's entry in the manifest."""
 
     @property
-    @abstractmethod
     def guarantee(self) -> Guarantee:
         """What is promised, known before anything is sent."""
+        delta, neighbours = getattr(self, "delta", 0), getattr(self, "neighbours", Neighbours.REPLACE)
+        return Guarantee(self.epsilon, delta, unit=Unit.USER, neighbours=neighbours, model=self.model)
 
     def _task_of(self, fewest: int, most: int) -> Task:
-        sizes = tuple(column.size for column in columns_of(self.features))
+        sizes = tuple(column.size for column in device_columns_of(self.features))
         return Task(self.rule, sizes, tuple(self.task.items()), fewest, most)
 
     @cached_property
@@ -146,12 +160,7 @@ class Protocol(ABC):
         """Everything that is fixed and published before anyone reads their data."""
         assert self.seed is not None
         promised, task = self.guarantee, self._task
-        claim = {
-            "epsilon": str(promised.epsilon),
-            "delta": str(promised.delta),
-            "neighbours": str(promised.neighbours),
-            "unit": "user",
-        }
+        claim = {name: str(getattr(promised, name)) for name in ("epsilon", "delta", "neighbours", "unit")}
         try:
             return Manifest(
                 {
@@ -160,7 +169,7 @@ class Protocol(ABC):
                     "rule": task.kind,
                     # Integers beyond 2**53 travel as text.
                     "parameters": {name: str(value) if name == "Gamma" else value for name, value in task.parameters},
-                    "features": [column.write() for column in columns_of(self.features)],
+                    "features": [column.write() for column in device_columns_of(self.features)],
                     "label": self.label,
                     "seed": self.seed.hex(),
                     "m_min": task.min_records,
@@ -214,8 +223,18 @@ def _chunk(bits: int, most: int) -> int:
 class LocalProtocol(Protocol):
     """One report per person, private by itself.
 
-    ``width`` is the number of bits of a chunk: chosen so that one transform does for 2^20 items.
+    Parameters
+    ----------
+    width : int, optional
+        The number of bits of a chunk: chosen so that one transform does for 2^20 items.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range, or the kind of rule has no stable learner.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> run = LocalProtocol("threshold", {"age": Integers(0, 99)}, 1)
     >>> str(run.guarantee), len(run.client().messages([]))
@@ -236,10 +255,6 @@ class LocalProtocol(Protocol):
         default = bits if bits <= 20 else _chunk(bits, 20) if bits <= 128 else 8
         return {"keep": str(keep_probability(self.epsilon)), "width": default if self.width is None else self.width}
 
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, unit=Unit.USER, neighbours=Neighbours.REPLACE, model=Model.LOCAL)
-
     def analyze(self, submissions: Submissions, key: AnalyzerKey | None = None) -> Analysis:
         """From every client's name and messages to a rule; ``key`` opens those of a sealed run."""
         return analyze_local(self.manifest, submissions, key=key)
@@ -252,9 +267,24 @@ class LocalProtocol(Protocol):
 class ShuffleProtocol(Protocol):
     """Messages mixed by a shuffler: noise shared by at least ``n_min`` honest clients.
 
-    ``width`` 0 has a bucket for every item; larger universes are cut into chunks of that many bits.
-    ``direction="under"`` never overestimates, for at most 64 buckets.
+    Parameters
+    ----------
+    delta : number
+        The promise may fail with this probability.
+    n_min, n_max : int
+        So many honest clients take part at least, and so many clients at most.
+    width : int, optional
+        0 has a bucket for every item; larger universes are cut into chunks of that many bits.
+    direction : {"over", "under"}
+        ``"under"`` never overestimates, for at most 64 buckets.
 
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        A parameter is outside its range, or no noise of ``n_min`` clients meets the promise.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> run = ShuffleProtocol("threshold", {"age": Integers(0, 99)}, 1, delta="1e-6", n_min=500, n_max=1000)
     >>> str(run.guarantee)
@@ -294,22 +324,18 @@ class ShuffleProtocol(Protocol):
             cap = least_cap(loose)
         except ManifestError as error:
             raise InfeasibleError(str(error)) from None
-        return ShuffleSelection(universe.size, noise.r, noise.p, self.n_min, cap, width, self.direction)
+        return replace(loose, cap=cap)
 
     @cached_property
     def _mechanism(self) -> dict[str, int | str]:
         select = self._select
-        numbers: dict[str, int | str] = {
+        noise: dict[str, int | str] = {
             "r": str(select.r),
             "p": str(select.p),
             "n_min": select.n_min,
             "n_max": self.n_max,
         }
-        return numbers | {"cap": select.cap, "width": select.width, "direction": select.direction}
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, self.delta, unit=Unit.USER, neighbours=Neighbours.REPLACE, model=Model.SHUFFLE)
+        return {**noise, "cap": select.cap, "width": select.width, "direction": select.direction}
 
     @property
     def expected_messages(self) -> float:
@@ -347,10 +373,6 @@ class CentralProtocol(Protocol):
     @cached_property
     def _mechanism(self) -> dict[str, int | str]:
         return {"selector": "histogram" if self.delta else "pure"}
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, self.delta, unit=Unit.USER, neighbours=self.neighbours)
 
     def analyze(self, submissions: Submissions, rng: Rng | None = None, key: AnalyzerKey | None = None) -> Analysis:
         """From every client's name and item to a rule: spends the guarantee, once per run."""

@@ -17,13 +17,11 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from privpac.device.manifest import Manifest
+from privpac.device.randomizers import in_random_order
+from privpac.device.wire import HEAD, SEALED, SHUFFLE, frame, parse
 from privpac.errors import ParameterError
-from privpac.protocols.manifest import Manifest
-from privpac.protocols.shuffle import mixed
-from privpac.protocols.wire import HEAD, SEALED, SHUFFLE, frame, parse
 from privpac.rng import Rng, secret_rng
-
-__all__ = ["Dropped", "Shuffler"]
 
 
 @dataclass
@@ -111,13 +109,13 @@ class Shuffler:
 
     def _read(self, message: object) -> int | bytes | None:
         """A bucket, or a ciphertext that is outwardly one of this run."""
-        made = self.manifest
-        if made.analyzer is not None:
-            if not isinstance(message, bytes) or len(message) != made.message_bytes:
+        manifest = self.manifest
+        if manifest.analyzer is not None:
+            if not isinstance(message, bytes) or len(message) != manifest.message_bytes:
                 return None
-            return message if message[:HEAD] == frame(made.kind, made.run, SEALED) else None
-        read = parse(made.run, message, SHUFFLE)
-        return int(read[0]) if read and read[0] < made.shuffle.buckets else None
+            return message if message[:HEAD] == frame(manifest.kind, manifest.run, SEALED) else None
+        read = parse(manifest.run, message, SHUFFLE)
+        return int(read[0]) if read and read[0] < manifest.shuffle.buckets else None
 
     def release(self, rng: Rng | None = None) -> list[int | bytes] | None:
         """All messages in random order (buckets, or ciphertexts of a sealed run), always the same ones; ``None`` while
@@ -125,5 +123,5 @@ class Shuffler:
         if self.clients < self.fewest:
             return None
         if self._mixed is None:
-            self._mixed = mixed(list(self._messages), secret_rng(rng))
+            self._mixed = in_random_order(list(self._messages), secret_rng(rng))
         return list(self._mixed)

@@ -10,13 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+
+from markupsafe import Markup
 
 from privpac.auditing.report import Audit, shown_data
 from privpac.report.pages import page, write_page
-from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
-
-__all__ = ["audit_html", "write_audit_report"]
+from privpac.report.plots import INK, LINES, NO, YES, figure_of, plain_name, svg
 
 _FIRST, _SECOND, _BAD = LINES[0], LINES[1], LINES[4]
 _MOST_USERS = 20
@@ -75,8 +74,7 @@ def _scale(audit: Audit) -> Markup | str:
     axes.set_ylim(-0.5, 0.6)
     axes.set_yticks([])
     axes.set_xlabel("epsilon")
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     return svg(figure, f"epsilon found {audit.epsilon_lower:.4g}" + ("" if claim is None else f", claimed {claim:g}"))
 
 
@@ -90,7 +88,7 @@ class _Row:
     differs: bool = False
 
 
-def _users(x: tuple[Any, ...], y: tuple[Any, ...]) -> list[_Row]:
+def _users(x: tuple[object, ...], y: tuple[object, ...]) -> list[_Row]:
     """User by user, those in common first; the one that differs is marked."""
     common = Counter(x) & Counter(y)
     rows = [_Row(_user(user), _user(user), times) for user, times in list(common.items())[:_MOST_USERS]]
@@ -104,7 +102,7 @@ def _users(x: tuple[Any, ...], y: tuple[Any, ...]) -> list[_Row]:
     return rows
 
 
-def _user(user: Any) -> str:
+def _user(user: object) -> str:
     """A user of several records without the outer brackets."""
     if isinstance(user, tuple) and all(isinstance(record, tuple) for record in user):
         return ", ".join(map(repr, user)) or "no records"
@@ -121,17 +119,13 @@ def _outcomes(audit: Audit) -> Markup:
         (0.2, _SECOND, [outcome.second for outcome in audit.outcomes], "second dataset"),
     ):
         axes.barh([place + shift for place in places], values, height=0.36, color=color, label=label)
-    axes.set_yticks(
-        list(places),
-        [plain_name(name, _MOST_NAME) for name in names],
-    )
+    axes.set_yticks(list(places), [plain_name(name, _MOST_NAME) for name in names])
     axes.invert_yaxis()
     axes.set_xlabel("probability" if audit.method == "exact" else "share of the measured runs")
     axes.grid(axis="x", color=NO, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.legend(fontsize=9, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     return svg(figure, "probabilities of the outcomes on both datasets")
 
 

@@ -12,16 +12,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from privpac.errors import ParameterError
 from privpac.lazy import need
 from privpac.planning.comparison import Comparison, Measured
+from privpac.protocols.demo import Demo, DemoRow
 from privpac.report.pages import page, write_page
-from privpac.report.plots import LINES, QUIET, Markup, plain_name, svg
+from privpac.report.plots import INK, LINES, QUIET, figure_of, plain_name, svg
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["comparison_html", "comparison_picture", "write_comparison", "write_comparison_plot"]
 
 _LEAST = 1e-4
 """Excess below this is drawn at this height: logarithmic axes have no zero."""
@@ -68,14 +70,16 @@ def _bars(rows: Sequence[Measured]) -> Figure:
     return figure
 
 
-def _lines(axes: Any, found: Comparison, epsilon: str | None) -> None:
+def _lines(axes: Axes, found: Comparison, epsilon: str | None) -> None:
     for i, method in enumerate(found.methods):
         mine = [row for row in found.rows if row.method == method and epsilon in (None, row.epsilon)]
         # From left to right, in whatever order they were asked for.
         rows = sorted(mine, key=lambda row: float(row.n_users) if epsilon is not None else _number(row.epsilon))
         x = [float(row.n_users) if epsilon is not None else _number(row.epsilon) for row in rows]
         unprotected = "not private" in rows[0].promise
-        style = {"linestyle": ("--", ":")[i % 2], "color": QUIET} if unprotected else {"color": LINES[i % len(LINES)]}
+        style: dict[str, Any] = (
+            {"linestyle": ("--", ":")[i % 2], "color": QUIET} if unprotected else {"color": LINES[i % len(LINES)]}
+        )
         marker = "osd^vP*X<>"[(i // len(LINES)) % 10]
         axes.plot(
             x,
@@ -101,10 +105,9 @@ def _number(epsilon: str) -> float:
     return float(top) / float(bottom or 1)
 
 
-def _plain_frame(axes: Any) -> None:
+def _plain_frame(axes: Axes) -> None:
     axes.grid(alpha=0.25)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 # The page
@@ -159,3 +162,46 @@ def write_comparison_plot(found: Comparison, path: str | os.PathLike[str]) -> Pa
     need("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     figure.savefig(out, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
     return write_page(out.getvalue(), path)
+
+
+# One self-contained HTML file about a demonstration of the protocols: made-up people, three models and a table.
+
+
+_NAMES = {"local": "local", "shuffle": "shuffled", "central": "central", "one table": "one table"}
+
+
+def demo_html(demo: Demo) -> str:
+    """The page as one HTML text."""
+    pictures = [(row.model, _seen(demo, row)) for row in demo.rows if row.seen]
+    return page("protocol.html", demo=demo, names=_NAMES, pictures=pictures, bars=_needed(demo))
+
+
+def write_demo_report(demo: Demo, path: str | os.PathLike[str]) -> Path:
+    """Write the page."""
+    return write_page(demo_html(demo), path)
+
+
+def _seen(demo: Demo, row: DemoRow) -> Markup:
+    """What the analyzer saw of every cut, over what people said."""
+    figure, axes = figure_of(2.1)
+    axes.bar(range(len(demo.votes)), demo.votes, width=1.6, color=LINES[1], alpha=0.55, label="what people named")
+    axes.plot(range(len(row.seen)), row.seen, color=LINES[0], linewidth=1.1, label="what the analyzer saw")
+    axes.set_xlabel("cut-off")
+    axes.set_ylabel("people")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    return svg(figure, f"{row.model}: counts seen by the analyzer over the votes")
+
+
+def _needed(demo: Demo) -> Markup:
+    rows = [row for row in demo.rows if row.needed]
+    figure, axes = figure_of(0.45 * len(rows) + 0.5)
+    places = list(range(len(rows)))[::-1]
+    axes.barh(places, [row.needed or 0 for row in rows], color=LINES[0], height=0.6)
+    axes.axvline(demo.people, color=INK, linewidth=1, linestyle=":")
+    axes.set_yticks(places, [_NAMES[row.model] for row in rows])
+    axes.set_xlabel("people needed, certified (dotted: people here)")
+    for place, row in zip(places, rows):
+        axes.annotate(f" {row.needed}", (row.needed or 0, place), va="center", fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    return svg(figure, "people needed in each model")

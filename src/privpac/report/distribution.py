@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from markupsafe import Markup
 
+from privpac.arrays import Floats64
 from privpac.data import Domain
 from privpac.distributions.results import (
     DiscreteDistribution,
-    Distribution,
     FamilyDistribution,
     GaussianDistribution,
     HistogramDistribution,
@@ -28,23 +28,13 @@ from privpac.distributions.results import (
 )
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.report.pages import WORDS, page, promise_lines, write_page
-from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
+from privpac.report.plots import INK, LINES, NO, YES, figure_of, plain_name, svg
 from privpac.result import Released
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BEHIND",
-    "candidates_of",
-    "distribution_figure",
-    "distribution_html",
-    "distribution_picture",
-    "draw_distribution",
-    "write_distribution_report",
-]
-
-Floats64 = NDArray[np.float64]
 BEHIND = tuple(color for color in LINES if color != YES)
 _MOST_NAMES = 24
 _MOST_PANELS = 12
@@ -91,7 +81,7 @@ class Outline:
         return float(self.x[first]), float(self.x[min(last + 1, len(self.x) - 1)])
 
 
-def _shapes(found: Any) -> list[Outline]:
+def _shapes(found: object) -> list[Outline]:
     if isinstance(found, ProductDistribution):
         return [shape for part in found.parts for shape in _shapes(part)]
     if isinstance(found, GaussianDistribution):
@@ -146,7 +136,7 @@ def _curve(name: str, height: Callable[[Floats64], Floats64], low: float, high: 
 
 
 def _masses(feature: str, domain: Domain, masses: Floats64) -> Outline:
-    if domain.kind in ("integers", "grid") and len(masses) > 1:
+    if domain.stepped and len(masses) > 1:
         values = np.array([float(domain.value(code)) for code in range(domain.size)])
         step = (values[-1] - values[0]) / (len(values) - 1)
         return Outline(
@@ -158,10 +148,10 @@ def _masses(feature: str, domain: Domain, masses: Floats64) -> Outline:
         )
     order = (
         np.arange(len(masses))
-        if domain.kind != "categories" or len(masses) <= _MOST_NAMES
+        if not domain.listed or len(masses) <= _MOST_NAMES
         else np.argsort(-masses, kind="stable")
     )
-    kept = order[:_MOST_NAMES] if domain.kind == "categories" else order
+    kept = order[:_MOST_NAMES] if domain.listed else order
     return Outline(
         feature, "bars", np.arange(float(len(kept))), masses[kept], tuple(domain.text(int(code)) for code in kept)
     )
@@ -171,7 +161,7 @@ def _masses(feature: str, domain: Domain, masses: Floats64) -> Outline:
 
 
 def draw_distribution(
-    axes: Any, found: Distribution, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+    axes: Axes, found: object, others: Mapping[str, object] | None = None, *, column: int = 0, name: str = ""
 ) -> None:
     """Draw one column of a distribution on matplotlib axes, other candidates as thin lines behind it."""
     shape = _shapes(found)[column]
@@ -201,7 +191,7 @@ def draw_distribution(
         axes.legend(fontsize=9, frameon=False)
 
 
-def _line(axes: Any, shape: Outline, ends: tuple[float, float], **style: Any) -> None:
+def _line(axes: Axes, shape: Outline, ends: tuple[float, float], **style: Any) -> None:
     if shape.curve is not None:
         x = np.linspace(*ends, _POINTS)
         axes.plot(x, shape.curve(x), **style)
@@ -209,7 +199,7 @@ def _line(axes: Any, shape: Outline, ends: tuple[float, float], **style: Any) ->
         axes.stairs(shape.height, shape.x, baseline=0, **style)
 
 
-def _bars(axes: Any, shape: Outline) -> None:
+def _bars(axes: Axes, shape: Outline) -> None:
     axes.bar(shape.x, shape.height, color=YES, width=0.75)
     count = len(shape.names)
     chosen = [i * (count - 1) // max(1, min(count, 12) - 1) for i in range(min(count, 12))]
@@ -222,18 +212,17 @@ def _bars(axes: Any, shape: Outline) -> None:
     _finish(axes, shape.column, "probability")
 
 
-def _finish(axes: Any, column: str, height: str) -> None:
+def _finish(axes: Axes, column: str, height: str) -> None:
     axes.set_xlabel(plain_name(column))
     axes.set_ylabel(height)
     axes.tick_params(colors=INK)
     axes.grid(axis="y", color=NO, linewidth=0.7)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def distribution_picture(
-    found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+    found: object, others: Mapping[str, object] | None = None, *, column: int = 0, name: str = ""
 ) -> Markup | str:
     """SVG text of one column; empty for a candidate that is a function, which has no saved form."""
     figure = distribution_figure(found, others, column=column, name=name)
@@ -241,7 +230,7 @@ def distribution_picture(
 
 
 def distribution_figure(
-    found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+    found: object, others: Mapping[str, object] | None = None, *, column: int = 0, name: str = ""
 ) -> Figure | None:
     """One column; None for what is no distribution, and for a candidate that is a function."""
     if column >= len(_shapes(found)):
@@ -254,14 +243,14 @@ def distribution_figure(
 # The page
 
 
-def candidates_of(selector: HypothesisSelector, domains: Mapping[str, Domain]) -> dict[str, Any]:
+def candidates_of(selector: HypothesisSelector, domains: Mapping[str, Domain]) -> dict[str, object]:
     """The declared candidates by name, as they would be published; public."""
     return {candidate.name: candidate.publish(domains, i) for i, candidate in enumerate(selector.candidates)}
 
 
-def distribution_html(released: Released, candidates: Mapping[str, Any] | None = None) -> str:
+def distribution_html(released: Released, candidates: Mapping[str, object] | None = None) -> str:
     """The report as one HTML text; ``candidates`` are those of a selection, see :func:`candidates_of`."""
-    found, listed = released.hypothesis, dict(candidates or {})
+    found, listed = released.value, dict(candidates or {})
     selected = str(released.parameters.get("name", ""))
     others = {name: other for name, other in listed.items() if name != selected}
     shapes = _shapes(found)
@@ -283,14 +272,14 @@ def distribution_html(released: Released, candidates: Mapping[str, Any] | None =
     )
 
 
-def _public(released: Released, shapes: Sequence[Outline]) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = [("method", released.learner), ("outcome", released.outcome)]
+def _public(released: Released, shapes: Sequence[Outline]) -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = [("method", released.learner), ("outcome", released.outcome)]
     rows += [(_WORDS_HERE.get(name, name), value) for name, value in released.parameters.items()]
     return rows + ([("columns", ", ".join(shape.column for shape in shapes))] if shapes else [])
 
 
 def write_distribution_report(
-    released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, Any] | None = None
+    released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, object] | None = None
 ) -> Path:
     """Write the report to ``path``, whole or not at all."""
     return write_page(distribution_html(released, candidates), path)

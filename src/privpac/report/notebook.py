@@ -7,6 +7,7 @@ is escaped by the template, as on all pages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from markupsafe import Markup
@@ -22,87 +23,73 @@ from privpac.ledger import BudgetLedger
 from privpac.planning import Plan
 from privpac.planning.plans import NAMES, meanings
 from privpac.report.distribution import distribution_picture
-from privpac.report.drawn import rule_picture
-from privpac.report.evaluation import bars_picture
 from privpac.report.pages import WORDS, page, promise_lines
 from privpac.report.plots import NO, YES
+from privpac.report.rule import bars_picture, rule_picture
 from privpac.result import Released
 from privpac.rules.base import Rule
-
-__all__ = ["fragment"]
 
 _MOST_LINES = 12
 
 
-def fragment(value: Any) -> str:
+def fragment(value: object) -> str:
     """The card of one value as HTML text."""
+    empty: dict[str, object] = {
+        "picture": "",
+        "key": None,
+        "lines": [],
+        "tables": [],
+        "notes": [],
+        "rests": "What this rests on",
+    }
     for kind, card in _CARDS.items():
         if isinstance(value, kind):
-            return page(
-                "notebook.html",
-                **(
-                    {"picture": "", "key": None, "lines": [], "tables": [], "notes": [], "rests": "What this rests on"}
-                    | card(value)
-                ),
-            )
+            return page("notebook.html", **(empty | card(value)))
     raise ParameterError(f"a notebook shows no card of a {type(value).__name__}; print it")
 
 
-def _released(value: Released) -> dict[str, Any]:
+def _released(value: Released) -> dict[str, object]:
     rows = [("method", value.learner)] if value.learner else []
     rows += [("outcome", value.outcome), *((WORDS.get(name, name), said) for name, said in value.parameters.items())]
-    if isinstance(value.hypothesis, Rule):
-        rows += [(f"domain of {name}", domain.describe()) for name, domain in value.hypothesis.features.items()]
+    if isinstance(value.value, Rule):
+        rows += [(f"domain of {name}", domain.describe()) for name, domain in value.value.features.items()]
     found = [line for item in value.findings.values() for line in str(item).splitlines()]
     default = ["no answer: the public default stands in"] if value.outcome == "default" else []
-    return _said(value.hypothesis) | {
+    return _said(value.value) | {
         "released": value,
-        "lines": [*_more(value.hypothesis), *found, *default][:_MOST_LINES],
+        "lines": [*str(value.value).splitlines()[1:], *found, *default][:_MOST_LINES],
         "odds": None if value.guarantee is None else value.guarantee.odds,
         "warnings": value.warnings,
         "tables": [{"title": "What was public", "pairs": rows}],
     }
 
 
-def _said(value: Any) -> dict[str, Any]:
+def _said(value: object) -> dict[str, object]:
     """The first line of a value, and its picture."""
     picture = _picture(value)
     key = (YES, NO, value.label) if picture and isinstance(value, Rule) and value.picture == "domain" else None
     return {"said": str(value).splitlines()[0] if str(value) else "", "picture": picture, "key": key}
 
 
-def _more(value: Any) -> list[str]:
-    return str(value).splitlines()[1:]
-
-
-def _picture(value: Any) -> Markup | str:
+def _picture(value: object) -> Markup | str:
     """The picture of a rule, a distribution or an evaluation; empty where words say it all."""
     try:
-        return _drawn(value)
+        if isinstance(value, Evaluation):
+            return bars_picture(value)
+        return rule_picture(value) if isinstance(value, Rule) else distribution_picture(value)
     except MissingExtra:  # a card without a picture says the same
         return ""
 
 
-def _drawn(value: Any) -> Markup | str:
-    if isinstance(value, Evaluation):
-        return bars_picture(value)
-    return rule_picture(value) if isinstance(value, Rule) else distribution_picture(value)
-
-
-def _rule(value: Rule) -> dict[str, Any]:
+def _rule(value: Rule) -> dict[str, object]:
     rows = [(name, domain.describe()) for name, domain in value.features.items()]
-    return _said(value) | {"lines": _more(value)[:_MOST_LINES], "tables": [{"title": "Columns", "pairs": rows}]}
+    return _said(value) | {
+        "lines": str(value).splitlines()[1 : _MOST_LINES + 1],
+        "tables": [{"title": "Columns", "pairs": rows}],
+    }
 
 
-def _evaluation(value: Evaluation) -> dict[str, Any]:
-    return {"said": value.sentence(), "lines": value.notes(), "picture": _picture(value)}
-
-
-def _guarantee(value: Guarantee) -> dict[str, Any]:
-    return {"promise": value, "lines": promise_lines(value), "notes": value.derivation}
-
-
-def _plan(value: Plan) -> dict[str, Any]:
+def _plan(value: Plan) -> dict[str, object]:
     rows = [*value.rows, *(value.predicted if value.quick else ())]
     told = {row.kind: NAMES[row.kind] for row in rows}
     choice = value.recommendation
@@ -116,7 +103,7 @@ def _plan(value: Plan) -> dict[str, Any]:
                 (
                     name,
                     [
-                        (r.method, ["–" if v is None else value.written(v) for v in r.values])
+                        (r.method, [cell.replace("-", "–", cell == "-") for cell in r.cells()])
                         for r in rows
                         if r.kind == kind
                     ],
@@ -131,7 +118,7 @@ def _plan(value: Plan) -> dict[str, Any]:
     }
 
 
-def _data(value: UserData) -> dict[str, Any]:
+def _data(value: UserData) -> dict[str, object]:
     """The schema only: what was declared, which is public."""
     protected = "a person with all their records" if value.unit is Unit.USER else "a single record"
     rows = [
@@ -156,7 +143,7 @@ def _rules(value: UserData) -> list[str]:
     return refused + [line for line in invalid_words(value.on_invalid, value.features).split("; ") if line]
 
 
-def _check(value: DataCheck) -> dict[str, Any]:
+def _check(value: DataCheck) -> dict[str, object]:
     """For the curator, who says so by asking; no page of ours holds it."""
     rows = [(f"{found.column}, {found.what}", f"{found.records:,}: {found.reason}") for found in value.columns]
     labels = [(f"label {found.label}", f"{found.records:,}") for found in value.labels]
@@ -173,7 +160,7 @@ def _check(value: DataCheck) -> dict[str, Any]:
     }
 
 
-def _ledger(value: BudgetLedger) -> dict[str, Any]:
+def _ledger(value: BudgetLedger) -> dict[str, object]:
     spent = [(str(line.seq), shown(line.eps), shown(line.delta), line.label, line.at) for line in value.history()]
     return {
         "said": f"Budget of {value.dataset}" if value.dataset else "Budget",
@@ -183,11 +170,11 @@ def _ledger(value: BudgetLedger) -> dict[str, Any]:
     }
 
 
-_CARDS: dict[type, Any] = {
+_CARDS: dict[type, Callable[[Any], dict[str, object]]] = {
     Released: _released,
     Rule: _rule,
-    Evaluation: _evaluation,
-    Guarantee: _guarantee,
+    Evaluation: lambda value: {"said": value.sentence(), "lines": value.notes(), "picture": _picture(value)},
+    Guarantee: lambda value: {"promise": value, "lines": promise_lines(value), "notes": value.derivation},
     Plan: _plan,
     UserData: _data,
     DataCheck: _check,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,17 +20,6 @@ from markupsafe import Markup
 from privpac.errors import ParameterError, WeakGuaranteeWarning
 from privpac.files import write_whole
 from privpac.guarantee import Guarantee
-
-__all__ = [
-    "WORDS",
-    "page",
-    "promise_lines",
-    "readable",
-    "standing",
-    "stylesheet",
-    "write_page",
-]
-
 
 # What pages call the public numbers of a release, and its promise in lines.
 
@@ -45,7 +34,7 @@ WORDS = {
     "max_records": "records read per user, at most",
     "tau": "clip of a user's regret, in records",
     "tolerance": "mistakes forgiven per user",
-    "columns": "columns of the card",
+    "columns": "columns of the scorecard",
     "steps": "steps of the descent",
     "clip": "clip of a user's gradient, in 1/4096",
     "rho": "spent in all, as zCDP",
@@ -76,15 +65,15 @@ def standing(text: str) -> str:
     return _STEERING.sub("\ufffd", text)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Markup | str:
     return value if isinstance(value, Markup) else standing(str(value))
 
 
-def readable(value: Any) -> str:
+def readable(value: object) -> str:
     """A public value as text: long numbers in groups, very long ones by their size."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"about 2^{value.bit_length() - 1}" if value.bit_length() > 63 else f"{value:,}"
-    return str(dict(value) if hasattr(value, "keys") else value)
+    return str(dict(value) if isinstance(value, Mapping) else value)
 
 
 _TEMPLATES = Environment(
@@ -99,7 +88,7 @@ _TEMPLATES = Environment(
 _TEMPLATES.filters["readable"] = readable
 
 
-def page(template: str, **values: Any) -> str:
+def page(template: str, **values: object) -> str:
     """One page as HTML text."""
     return _TEMPLATES.get_template(template).render(values)
 

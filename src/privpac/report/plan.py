@@ -14,14 +14,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from privpac.planning import Plan
 from privpac.planning import plan as ask
 from privpac.planning.curves import Curves
 from privpac.planning.plans import NAMES, cost_cells, meanings
 from privpac.report.pages import page, write_page
-from privpac.report.plots import INK, LINES, QUIET, Markup, figure_of, svg
-
-__all__ = ["plan_html", "write_plan_report"]
+from privpac.report.plots import INK, LINES, QUIET, figure_of, svg
 
 _TICKS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
 _LEAST = 1e-4
@@ -74,7 +74,7 @@ def _holding(view: Curves) -> str:
     return f"{view.records:,} record{'' if view.records == 1 else 's'} each"
 
 
-def _head(view: Curves, predict: bool) -> dict[str, Any]:
+def _head(view: Curves, predict: bool) -> dict[str, object]:
     title, answer = _headline(view)
     choice = view.planned.recommendation
     return {
@@ -118,7 +118,7 @@ def _headline(view: Curves) -> tuple[str, str]:
     return f"{people}: {view.measure} at most {_short(value)}", f"Certified to hold {sure}.{needed}"
 
 
-def _answer(view: Curves) -> dict[str, Any]:
+def _answer(view: Curves) -> dict[str, object]:
     """The certified part of the plan, as on the terminal, and what its rows assume."""
     planned = view.planned
     names = {"alpha": f"{view.measure} at most", **_NAMES}
@@ -143,7 +143,7 @@ def _cells(texts: Iterable[str]) -> list[str]:
 # Curves
 
 
-def _curves(view: Curves, predict: bool) -> dict[str, Any]:
+def _curves(view: Curves, predict: bool) -> dict[str, object]:
     plan, sizes = view.by_records, view.by_records.records_per_user
     told = [
         "Dashed: no method can do with fewer, under the assumption named for it.",
@@ -242,15 +242,14 @@ class _Picture:
                 handlelength=1.8,
                 labelspacing=0.3,
             )
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        axes.spines[["top", "right"]].set_visible(False)
         return svg(self.figure, f"{self.up} against {self.across}, one line for each method")
 
 
 # What more records are worth
 
 
-def _cost(view: Curves) -> dict[str, Any]:
+def _cost(view: Curves) -> dict[str, object]:
     """Records in all against one record per user: the price of asking few people much instead of many people little."""
     plan = view.by_records
     rows = [(method, "", _cells(cells)) for method, cells in cost_cells(plan).items()]
@@ -260,7 +259,7 @@ def _cost(view: Curves) -> dict[str, Any]:
 # What is predicted
 
 
-def _predicted(view: Curves) -> dict[str, Any]:
+def _predicted(view: Curves) -> dict[str, object]:
     """The plan's predictions, and simulated errors of the recommended method next to what is certified for the same
     numbers."""
     planned = view.planned

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from datetime import date
 from functools import cache
 from io import StringIO
 from itertools import groupby
@@ -16,42 +15,26 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from privpac.arrays import Codes
 from privpac.data import Domain
 from privpac.data.domains import values_of
 from privpac.lazy import need
 from privpac.planning import Plan
 from privpac.report.pages import standing
 from privpac.rules.base import Rule
-from privpac.rules.scorecards import Card
+from privpac.rules.scorecards import Scorecard
 from privpac.rules.wide_columns import BinnedColumn
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
-
-__all__ = [
-    "AskingRule",
-    "Markup",
-    "borders",
-    "card_figure",
-    "cards_of",
-    "codes_to_draw",
-    "domain_figure",
-    "figure_of",
-    "places",
-    "plain_name",
-    "plan_picture",
-    "questions_figure",
-    "svg",
-    "ticks",
-    "weights_figure",
-]
-
 
 YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
 LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a", "#b3197a")
 WIDTH = 4.8
 POINTS = 601
-Codes = NDArray[np.uint64]
 
 
 def svg(figure: Figure, alt: str) -> Markup:
@@ -78,7 +61,7 @@ def svg(figure: Figure, alt: str) -> Markup:
     return Markup(body.replace("<svg ", f'<svg role="img" aria-label="{escape(standing(alt))}" ', 1))
 
 
-def figure_of(height: float) -> tuple[Figure, Any]:
+def figure_of(height: float) -> tuple[Figure, Axes]:
     with need("matplotlib", "a picture").rc_context({"font.size": 10}):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(WIDTH, height))
         return figure, figure.subplots()
@@ -98,7 +81,11 @@ def domain_figure(rule: Rule) -> Figure | None:
         return None
     if len(reads) == 1:
         return _band(rule, *next(iter(reads.items())))
-    return _map(rule, reads) if len(reads) == 2 else _maps(rule, reads)
+    if len(reads) == 3:
+        return _maps(rule, reads)
+    figure, axes = figure_of(3.4)
+    _draw_map(axes, rule, reads, {})
+    return figure
 
 
 def _edges(rule: Rule, column: str) -> list[int]:
@@ -109,7 +96,7 @@ def _edges(rule: Rule, column: str) -> list[int]:
 def _extreme(rule: Rule, column: str) -> bool:
     domain = values_of(rule.features[column])
     low, high = domain.value_range()
-    return domain.kind == "floats" and any(
+    return not domain.bounded and any(
         abs(domain.value(min(max(edge, low), high))) > 1e300 for edge in _edges(rule, column)
     )
 
@@ -120,23 +107,12 @@ def codes_to_draw(domain: Domain, edges: Sequence[int], points: int) -> Codes:
     inside = [code for code in edges if low <= code <= high]
     if high - low < points:
         return np.array([low + i for i in range(high - low + 1)], dtype=np.uint64)
-    if domain.kind == "floats":
-        # All floats do not fit one axis: a window around the rule's own edge, twice as wide as the edge is large.
-        centre = float(domain.value(inside[len(inside) // 2])) if inside else 0.0
-        reach = max(abs(centre), 1.0)
-        window = np.linspace(centre - reach, centre + reach, points)
-        codes = domain.encode(window, on_invalid="clamp")[0].tolist()
-    else:
-        codes = [low + (high - low) * i // (points - 1) for i in range(points)]
-    return np.array(sorted({*codes, *inside}), dtype=np.uint64)
+    return np.array(sorted({*domain.drawn(inside, points), *inside}), dtype=np.uint64)
 
 
 def places(domain: Domain, codes: Codes) -> NDArray[np.float64]:
     """Where codes stand on an axis: numbers at their value, dates at their day, names in their order."""
-    if domain.kind == "categories":
-        return codes.astype(np.float64)
-    values = [domain.value(int(code)) for code in codes]
-    return np.array([float(v.toordinal()) if isinstance(v, date) else float(v) for v in values])
+    return domain.places(codes)
 
 
 def borders(at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,9 +123,9 @@ def borders(at: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([[1.5 * at[0] - 0.5 * at[1]], middle, [1.5 * at[-1] - 0.5 * at[-2]]])
 
 
-def ticks(axis: Any, domain: Domain, codes: Codes, most: int) -> None:
+def ticks(axis: Axis, domain: Domain, codes: Codes, most: int) -> None:
     """Names and dates instead of positions."""
-    if domain.kind not in ("categories", "dates"):
+    if domain.numeric:
         return
     count = min(most, len(codes))
     chosen = [codes[i * (len(codes) - 1) // max(count - 1, 1)] for i in range(count)]
@@ -179,14 +155,7 @@ def _band(rule: Rule, name: str, domain: Domain) -> Figure:
     axes.set_xlabel(plain_name(name))
     axes.set_xlim(left, right)
     ticks(axes.xaxis, domain, codes, 5)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    return figure
-
-
-def _map(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
-    figure, axes = figure_of(3.4)
-    _draw_map(axes, rule, reads, {})
+    axes.spines[["top", "left", "right"]].set_visible(False)
     return figure
 
 
@@ -205,22 +174,27 @@ def _maps(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
     return figure
 
 
-def _draw_map(axes: Any, rule: Rule, reads: Mapping[str, Domain], fixed: Mapping[str, int]) -> None:
+def _draw_map(axes: Axes, rule: Rule, reads: Mapping[str, Domain], fixed: Mapping[str, int]) -> None:
     """Where the rule says 1 over two columns, with the others fixed."""
     (first, a), (second, b) = reads.items()
-    xs, ys = codes_to_draw(a, _edges(rule, first), POINTS // 4), codes_to_draw(b, _edges(rule, second), POINTS // 4)
-    grid_x, grid_y = np.meshgrid(xs, ys)
-    known = {name: np.full(grid_x.size, code, np.uint64) for name, code in fixed.items()}
-    said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel(), **known}).reshape(grid_x.shape)
-    edges = borders(places(a, xs)), borders(places(b, ys))
-    colours = need("matplotlib.colors").ListedColormap([NO, YES])
-    axes.pcolormesh(*edges, said, cmap=colours, vmin=0, vmax=1, shading="flat", rasterized=True)
+    xs, ys = (codes_to_draw(domain, _edges(rule, name), POINTS // 4) for name, domain in reads.items())
+    _paint(axes, rule, {first: (a, xs), second: (b, ys)}, fixed)
     axes.set_xlabel(plain_name(first))
     axes.set_ylabel(plain_name(second))
     ticks(axes.xaxis, a, xs, 4)
     ticks(axes.yaxis, b, ys, 6)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _paint(axes: Axes, rule: Rule, plane: Mapping[str, tuple[Domain, Codes]], fixed: Mapping[str, int]) -> None:
+    """What the rule says on the codes of two columns, with the others fixed."""
+    (first, (a, xs)), (second, (b, ys)) = plane.items()
+    grid_x, grid_y = np.meshgrid(xs, ys)
+    codes = {name: np.full(grid_x.size, code, np.uint64) for name, code in fixed.items()}
+    labels = rule.predict_codes(codes | {first: grid_x.ravel(), second: grid_y.ravel()}).reshape(grid_x.shape)
+    edges = borders(places(a, xs)), borders(places(b, ys))
+    colours = need("matplotlib.colors").ListedColormap([NO, YES])
+    axes.pcolormesh(*edges, labels, cmap=colours, vmin=0, vmax=1, shading="flat", rasterized=True)
 
 
 # The plan
@@ -257,12 +231,11 @@ def plan_picture(plan: Plan) -> Markup | str:
     axes.legend(
         fontsize=10, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18), handlelength=1.6, labelspacing=0.3
     )
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     return svg(figure, "users needed for each number of records per user")
 
 
-# The picture of a points card: a strip for each column, its answers from left to right, darker where they give more
+# The picture of a scorecard: a strip for each column, its answers from left to right, darker where they give more
 # points.
 
 
@@ -276,45 +249,48 @@ _LETTER = 0.021
 
 
 @cache
-def _shades() -> Any:
-    return need("matplotlib.colors").LinearSegmentedColormap.from_list("points", [NO, YES])
+def _shades() -> Colormap:
+    shades: Colormap = need("matplotlib.colors").LinearSegmentedColormap.from_list("points", [NO, YES])
+    return shades
 
 
-def cards_of(rule: Any) -> list[dict[str, Any]]:
-    """What a page shows of a card, or of each of several; nothing of other rules and of constants."""
-    if getattr(rule, "picture", "") != "card":
+def scorecards_of(rule: Any) -> list[dict[str, object]]:
+    """What a page shows of a scorecard, or of each of several; nothing of other rules and of constants."""
+    if getattr(rule, "picture", "") != "scorecard":
         return []
     return [
         {
-            "label": card.label,
-            "threshold": card.threshold,
-            "most": card.most,
-            "picture": svg(card_figure(card), str(card)) if card.table else "",
-            "lines": card.table,
-            "idle": card.idle,
-            "bands": card.band_words() if card.bands else (),
+            "label": scorecard.label,
+            "threshold": scorecard.threshold,
+            "most": scorecard.most,
+            "picture": svg(scorecard_figure(scorecard), str(scorecard)) if scorecard.table else "",
+            "lines": scorecard.table,
+            "idle": scorecard.idle,
+            "calibration": scorecard.calibration_words() if scorecard.calibration else (),
         }
-        for card in rule.cards
+        for scorecard in rule.scorecards
     ]
 
 
-def card_figure(card: Card) -> Figure:
+def scorecard_figure(scorecard: Scorecard) -> Figure:
     """All columns whose answers differ in points, up to a page of them."""
-    shown = [(column, points) for column, points in zip(card.columns, card.points) if column.name in card.reads][
-        :_MOST_ROWS
-    ]
+    shown = [
+        (column, points)
+        for column, points in zip(scorecard.columns, scorecard.points)
+        if column.name in scorecard.reads
+    ][:_MOST_ROWS]
     figure, axes = figure_of(_ROW * len(shown) + 0.3)
     for row, (column, points) in enumerate(shown):
         y = -float(row)
         axes.text(-0.02, y + _BAR / 2, plain_name(column.name, 18), ha="right", va="center", fontsize=9, color=INK)
-        _strip(axes, column, points, y, card.top)
+        _strip(axes, column, points, y, scorecard.top)
     axes.set_xlim(-0.02, 1.02 + _MISSING)
     axes.set_ylim(-len(shown) + 0.55, 1 - 0.4)
     axes.axis("off")
     return figure
 
 
-def _strip(axes: Any, column: BinnedColumn, points: tuple[int, ...], y: float, top: int) -> None:
+def _strip(axes: Axes, column: BinnedColumn, points: tuple[int, ...], y: float, top: int) -> None:
     """One column: neighbouring bins with the same points are one box."""
     whole, named, last = column.width if column.is_category else column.bins, _named(column), -1.0
     key = (lambda b: b) if named else (lambda b: points[b])
@@ -346,10 +322,10 @@ def _answer(column: BinnedColumn, last: int) -> str:
     return domain.text(column.edges[last] - 1) if last < column.bins - 1 else ""
 
 
-def _box(axes: Any, left: float, right: float, y: float, points: int, top: int) -> None:
+def _box(axes: Axes, left: float, right: float, y: float, points: int, top: int) -> None:
     shade = points / top
-    box = need("matplotlib.patches").Rectangle
-    axes.add_patch(box((left, y), right - left, _BAR, facecolor=_shades()(shade), edgecolor="white", linewidth=0.8))
+    style = {"facecolor": _shades()(shade), "edgecolor": "white", "linewidth": 0.8}
+    axes.add_patch(need("matplotlib.patches").Rectangle((left, y), right - left, _BAR, **style))
     if right - left > 0.03:
         colour = "white" if shade > 0.45 else INK
         axes.text((left + right) / 2, y + _BAR / 2, str(points), ha="center", va="center", fontsize=7.5, color=colour)
@@ -388,7 +364,7 @@ def weights_figure(rule: Rule) -> Figure:
     return figure
 
 
-def _bars(axes: Any, pulls: dict[str, float], whole: float, label: str) -> None:
+def _bars(axes: Axes, pulls: dict[str, float], whole: float, label: str) -> None:
     names = list(reversed(pulls))
     shares = [pulls[name] / whole for name in names]
     axes.barh(range(len(names)), shares, color=[YES if share > 0 else _AGAINST for share in shares], height=0.62)
@@ -401,30 +377,16 @@ def _bars(axes: Any, pulls: dict[str, float], whole: float, label: str) -> None:
         f"share of the sum that the column can move; right: towards {label}, left: away from it", fontsize=8
     )
     axes.tick_params(axis="both", length=0, labelsize=9)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _slice(axes: Any, rule: Rule, plane: tuple[str, str], fixed: dict[str, int]) -> None:
+def _slice(axes: Axes, rule: Rule, plane: tuple[str, str], fixed: dict[str, int]) -> None:
     domains: dict[str, Domain] = {name: rule.features[name] for name in rule.reads}
-    xs, ys = (codes_to_draw(domains[name], (), POINTS // 6) for name in plane)
-    grid_x, grid_y = np.meshgrid(xs, ys)
-    rest = {name: sum(domain.value_range()) // 2 for name, domain in domains.items()} | fixed
-    codes = {name: np.full(grid_x.size, code, dtype=np.uint64) for name, code in rest.items()}
-    said = rule.predict_codes(codes | {plane[0]: grid_x.ravel(), plane[1]: grid_y.ravel()}).reshape(grid_x.shape)
-    axes.pcolormesh(
-        borders(places(domains[plane[0]], xs)),
-        borders(places(domains[plane[1]], ys)),
-        said,
-        cmap=need("matplotlib.colors").ListedColormap([NO, YES]),
-        vmin=0,
-        vmax=1,
-        shading="flat",
-        rasterized=True,
-    )
+    shown = {name: (domains[name], codes_to_draw(domains[name], (), POINTS // 6)) for name in plane}
+    _paint(axes, rule, shown, {name: sum(domain.value_range()) // 2 for name, domain in domains.items()} | fixed)
     axes.tick_params(labelsize=8)
-    ticks(axes.xaxis, domains[plane[0]], xs, 2)
-    ticks(axes.yaxis, domains[plane[1]], ys, 4)
+    for axis, name, most in ((axes.xaxis, plane[0], 2), (axes.yaxis, plane[1], 4)):
+        ticks(axis, *shown[name], most)
 
 
 # A small tree as a picture: questions in boxes, answers on the lines, labels in the leaves.
@@ -465,7 +427,7 @@ def questions_figure(rule: AskingRule) -> Figure:
     return figure
 
 
-def _tree_box(axes: Any, x: float, y: float, text: str, label: str | None) -> None:
+def _tree_box(axes: Axes, x: float, y: float, text: str, label: str | None) -> None:
     """A question, or a leaf in the colour of its label."""
     shown = plain_name(text, _LONGEST)
     colour = "white" if label is None else YES if label == "yes" else NO
@@ -487,7 +449,7 @@ def _tree_box(axes: Any, x: float, y: float, text: str, label: str | None) -> No
     )
 
 
-def _line(axes: Any, start: tuple[float, float], end: tuple[float, float], answer: str) -> None:
+def _line(axes: Axes, start: tuple[float, float], end: tuple[float, float], answer: str) -> None:
     axes.plot([start[0], end[0]], [start[1], end[1]], color=QUIET, linewidth=1, zorder=1)
     axes.text(
         (start[0] + end[0]) / 2,

@@ -18,34 +18,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import NDArray
 
-from privpac.data import Domain, Floats, Integers, UserData
+from privpac.arrays import Codes
+from privpac.data import Domain, Integers, UserData
 from privpac.data.domains import own_code, values_of
 from privpac.errors import ParameterError
-from privpac.result import register, rule_from_dict, rule_to_dict
-from privpac.rules.base import ConceptClass, Rule
+from privpac.result import rule_from_dict, rule_to_dict
+from privpac.rules.base import ColumnCodes, ConceptClass, Frozen, Predictions, Rule, columns_from_list, columns_to_list
 from privpac.rules.boxes import Conjunctions, Disjunctions, literal
 from privpac.rules.decision_lists import DecisionLists
-from privpac.rules.enumerated import (
-    Cells,
-    Frozen,
-    cells_at,
-    checked_cuts,
-    columns_from_list,
-    columns_to_list,
-    declared_of,
-    domains_of,
-    even_cells,
-    named_domains,
-)
+from privpac.rules.enumerated import Cells, NamedColumns, cells_at, checked_cuts, even_cells, named_domains
 from privpac.rules.parities import Parities
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Profile, Statistic
 
-__all__ = ["ASKED", "Question", "QuestionRule", "Questions", "asked_or_plain"]
-
-Codes = Mapping[str, NDArray[np.uint64]]
 ASKED: dict[str, type[Any]] = {
     "conjunction": Conjunctions,
     "disjunction": Disjunctions,
@@ -53,7 +38,7 @@ ASKED: dict[str, type[Any]] = {
     "parity": Parities,
 }
 """The classes over yes/no columns, by name."""
-MOST = 10
+_MOST = 10
 """Questions in all, where no cuts are given: a few thousand rules, or tens of thousands."""
 _BIT = Integers(0, 1)
 
@@ -66,7 +51,7 @@ class Question:
     code: int
     above: bool
 
-    def answers(self, codes: Codes) -> NDArray[np.uint64]:
+    def answers(self, codes: ColumnCodes) -> Codes:
         column, code = codes[self.column], np.uint64(self.code)
         return ((column >= code) if self.above else (column == code)).astype(np.uint64)
 
@@ -83,16 +68,16 @@ def _names(questions: Sequence[Question], columns: Mapping[str, Domain]) -> list
     return [question.text(columns[question.column]) for question in questions]
 
 
-def _answered(questions: Sequence[Question], columns: Mapping[str, Domain], codes: Codes) -> dict[str, Any]:
+def _answered(questions: Sequence[Question], columns: Mapping[str, Domain], codes: ColumnCodes) -> dict[str, Any]:
     """The columns of answers, by what they ask."""
     return {name: question.answers(codes) for name, question in zip(_names(questions, columns), questions)}
 
 
-@register("questions")
 @dataclass(frozen=True, repr=False)
-class QuestionRule(Rule):
+class BinarizedRule(Rule):
     """A rule over the answers to some questions."""
 
+    saved_as: ClassVar[str] = "questions"
     columns: Frozen[Domain]
     questions: tuple[Question, ...]
     rule: Any
@@ -107,18 +92,14 @@ class QuestionRule(Rule):
             raise ParameterError("the rule must be about the answers to the questions")
 
     @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
-    @property
     def reads(self) -> Sequence[str]:
         used = set(self.rule.reads)
         named = zip(_names(self.questions, self.columns), self.questions)
         return tuple(dict.fromkeys(question.column for name, question in named if name in used))
 
-    def predict_codes(self, codes: Codes) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         read = [question for question in self.questions if question.column in codes]
-        said: NDArray[np.int8] = self.rule.predict_codes(_answered(read, self.columns, codes))
+        said: Predictions = self.rule.predict_codes(_answered(read, self.columns, codes))
         return said
 
     def condition(self) -> str:
@@ -148,14 +129,30 @@ class QuestionRule(Rule):
 
 
 @frozen(slots=False, init=False)
-class Questions(ConceptClass):
+class Binarized(NamedColumns):
     """Rules of a class over yes/no columns, on columns of numbers and names.
 
     ``over`` is "conjunction", "disjunction", "decision-list" or "parity".  ``cuts`` is the number of cut points of a
     column of numbers, or a mapping to a number or to the values above which is asked; without it about ten questions
     are asked in all, spread evenly over the declared values.
 
-    >>> rules = Questions("conjunction", {"age": Integers(0, 99), "smoker": Integers(0, 1)}, cuts={"age": [40, 60]})
+    Parameters
+    ----------
+    over : {"conjunction", "disjunction", "decision-list", "parity"}
+        The class over yes/no columns.
+    domains : mapping of names to domains, or names, optional
+        The columns; None takes every feature of the data.
+    cuts : int or mapping, optional
+        How many cut points a column of numbers has, or which.
+
+    Raises
+    ------
+    ParameterError
+        The name is none of the four, or a column has no cuts.
+
+    Examples
+    --------
+    >>> rules = Binarized("conjunction", {"age": Integers(0, 99), "smoker": Integers(0, 1)}, cuts={"age": [40, 60]})
     >>> rules.size, str(rules.decode(1 + 9 + 6 + 1, label="event"))
     (28, 'event when age > 40 and age <= 60 and smoker')
     """
@@ -163,7 +160,10 @@ class Questions(ConceptClass):
     over: str
     domains: Frozen[Domain | None]
     cuts: Any
-    inherits: ClassVar[bool] = True
+
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        name: {"over": name} for name in ("conjunction", "disjunction", "parity", "decision-list")
+    }
 
     def __init__(
         self, over: str, domains: Mapping[str, Domain | None] | Sequence[str] | None = None, cuts: Any = None
@@ -175,18 +175,13 @@ class Questions(ConceptClass):
         if columns and all(domain is not None for domain in columns.values()):
             assert self.inner.size >= 1  # too large a class is refused here
 
-    @cached_property
-    def _columns(self) -> Frozen[Domain]:
-        assert isinstance(self.domains, Frozen)
-        return Frozen(tuple(domains_of(self.domains).items()))
-
     def _cells(self, name: str, domain: Domain, usual: int) -> Cells:
         every = usual if self.cuts is None else self.cuts
         cut = every.get(name, usual) if isinstance(every, Mapping) else every
         if not isinstance(cut, int):
             at = cells_at(domain, cut, name)  # "above v" begins at the value after v
             return Cells(domain, (0, *(edge + 1 for edge in at.edges[1:] if edge + 1 < domain.size)))
-        if isinstance(values_of(domain), Floats):
+        if not values_of(domain).bounded:
             raise ParameterError(
                 f"column {name!r} may hold every number, so its cut points must be given: cuts={{{name!r}: [...]}}, or "
                 "declare a domain such as Grid(0, 10, 0.1)"
@@ -199,7 +194,7 @@ class Questions(ConceptClass):
         wide = [name for name, domain in self._columns.items() if domain.size > 2]
         names = [name for name in wide if not self._columns[name].ordered]
         fixed = len(self._columns) - len(wide) + sum(self._columns[name].size for name in names)
-        usual = max(1, (MOST - fixed) // max(1, len(wide) - len(names)))
+        usual = max(1, (_MOST - fixed) // max(1, len(wide) - len(names)))
         found: list[Question] = []
         for name, domain in self._columns.items():
             if own_code(domain) is not None:
@@ -233,17 +228,19 @@ class Questions(ConceptClass):
         """At most that of the class over all patterns of answers."""
         return int(self.inner.vc_dimension)
 
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.domains)
+    @classmethod
+    def from_features(cls, features: Mapping[str, Domain], **fixed: Any) -> ConceptClass:
+        """The class over yes/no columns as it is, or over questions where some column has other values."""
+        if all(domain.size == 2 for domain in features.values()):
+            plain: ConceptClass = ASKED[fixed["over"]](dict(features))
+            return plain
+        return cls(fixed["over"], dict(features))
 
-    def with_columns(self, columns: Mapping[str, Domain]) -> Questions:
-        return Questions(self.over, columns, self.cuts)
+    def decode(self, hypothesis: int, label: str = "1") -> BinarizedRule:
+        return BinarizedRule(self._columns, self.questions, self.inner.decode(hypothesis, label), label)
 
-    def decode(self, hypothesis: int, label: str = "1") -> QuestionRule:
-        return QuestionRule(self._columns, self.questions, self.inner.decode(hypothesis, label), label)
-
-    def predictions(self, codes: Codes, hypothesis: int) -> NDArray[np.int8]:
-        said: NDArray[np.int8] = self.inner.predictions(_answered(self.questions, self._columns, codes), hypothesis)
+    def predictions(self, codes: ColumnCodes, hypothesis: int) -> Predictions:
+        said: Predictions = self.inner.predictions(_answered(self.questions, self._columns, codes), hypothesis)
         return said
 
     def empty_profile(self) -> Profile:
@@ -255,11 +252,3 @@ class Questions(ConceptClass):
         asked = replace(users, codes=answers, features=dict.fromkeys(answers, _BIT), _raw={}, _vocabularies={})
         folded: Profile = self.inner._fold(asked, tuple(answers), statistic)
         return folded
-
-
-def asked_or_plain(over: str, features: Mapping[str, Domain]) -> ConceptClass:
-    """The class over yes/no columns as it is, or over questions where some column has other values."""
-    if all(domain.size == 2 for domain in features.values()):
-        plain: ConceptClass = ASKED[over](dict(features))
-        return plain
-    return Questions(over, dict(features))

@@ -12,7 +12,7 @@ there: those of one length that begin at neighbouring cells are a *band*, the di
 sums.  The last step writes the sum inside of every rule by one vector subtraction per band, so a user costs O(size)
 whatever the number of records, and the user's own minimum is over the whole class.
 
-A voice that is linear in mistakes (no offset, no cap below the number of records, and one that divides the levels) is a
+A score that is linear in mistakes (no offset, no cap below the number of records, and one that divides the levels) is a
 sum over users that needs no user by user: ``sum of slope * (e - b)`` is the mistakes, so weighted, of all their records
 together, less the sum of ``slope * b``.  Their counts are added first and turned into rules once.
 """
@@ -24,55 +24,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.data import Domain, UserData
+from privpac.arrays import Array, Bytes, Ints
+from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
 from privpac.parameters import truth
-from privpac.result import register
-from privpac.rules.base import Rule
-from privpac.rules.dimensions import interval_mistakes
+from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
+from privpac.rules.cuts import listed_condition, need_order
 from privpac.rules.enumerated import (
     Cells,
     EnumeratedClass,
-    Frozen,
+    NamedColumns,
     cells_at,
     checked_cuts,
-    columns_from_list,
-    columns_to_list,
-    declared_of,
     domains_of,
     even_cells,
     limited,
     named_domains,
 )
-from privpac.rules.kernels.grouped import Groups, Terms, group, shared, tally, terms
-from privpac.rules.kernels.tables_u8 import MOST_RECORDS, charge, extremes, holds, settle
-from privpac.rules.one_column import listed_condition, need_order
-from privpac.rules.profile import Profile, dense_profile
-from privpac.rules.rules import ByAgreement
-from privpac.rules.statistics import Statistic
+from privpac.rules.intervals import interval_mistakes
+from privpac.rules.kernels import Bundle
+from privpac.rules.kernels.grouped import MOST_RECORDS, charge, extremes, group, holds, settle, shared, tally, terms
+from privpac.rules.profile import Profile, Statistic, dense_profile
 
-__all__ = [
-    "Box",
-    "Conjunction",
-    "Conjunctions",
-    "Disjunction",
-    "Disjunctions",
-    "ProductClass",
-    "Rectangles",
-    "box_dimension",
-    "literal",
-    "yes_no_columns",
-]
-
-
-Ints = NDArray[np.int64]
 _LINE, _LARGEST = 64, 1 << 24
 
 
@@ -83,7 +63,7 @@ class _Shape(NamedTuple):
 
     line: Ints
     row: Ints
-    table: NDArray[np.uint8]
+    table: Bytes
     cells: Ints
     selectors: Ints
     begins: Ints
@@ -91,12 +71,14 @@ class _Shape(NamedTuple):
 
 
 @jit
-def _lines(lines: Any, k: int, n: int, width: int) -> Any:
+def _lines(lines: Array, k: int, n: int, width: int) -> Any:
     return lines[k * width : (k + n) * width]
 
 
 @jit
-def _expand(source: Any, target: Any, sums: Any, outer: int, cells: int, width: int, base: Any, bands: Any) -> None:
+def _expand(
+    source: Array, target: Array, sums: Array, outer: int, cells: int, width: int, base: Any, bands: Array
+) -> None:
     """``(outer, cells)`` lines summed over the selected cells, plus ``base``: ``(outer, selectors)`` lines."""
     sums[:width] = 0
     done = 0
@@ -122,7 +104,9 @@ def _expand(source: Any, target: Any, sums: Any, outer: int, cells: int, width: 
 
 
 @jit
-def _mistakes(row: Any, room: Any, shape: Any, places: Any, weights: Any, start: int, end: int, base: Any) -> None:
+def _mistakes(
+    row: Array, room: Array, shape: Bundle, places: Array, weights: Array, start: int, end: int, base: Any
+) -> None:
     """``base`` plus the weights inside of every rule, in the type of ``row``.
 
     ``room`` has three rows of twice its length: a column has at least as many selectors as cells, so that neither its
@@ -156,15 +140,15 @@ def _mistakes(row: Any, room: Any, shape: Any, places: Any, weights: Any, start:
 def _scores(
     first: int,
     last: int,
-    scores: Any,
-    groups: Any,
-    offset: Any,
-    cap: Any,
+    scores: Array,
+    groups: Bundle,
+    offset: Array,
+    cap: Array,
     levels: int,
     uses_minimum: bool,
-    own: Any,
-    slope: Any,
-    shape: Any,
+    own: Array,
+    slope: Array,
+    shape: Bundle,
 ) -> None:
     """Add the contributions of the distinct users ``first..last - 1``, but for those that have a slope."""
     starts, ends, places, weights, ones, sizes, times = groups
@@ -193,8 +177,8 @@ def _scores(
 
 
 @jit
-def _pool(groups: Any, slope: Any, sums: Any) -> None:
-    """Signed counts of every cell, each user's times multiplicity and slope; one row a voice."""
+def _pool(groups: Bundle, slope: Array, sums: Array) -> None:
+    """Signed counts of every cell, each user's times multiplicity and slope; one row a score."""
     starts, ends, places, weights, _, sizes, times = groups
     for i in range(len(sizes)):
         for v in range(len(slope)):
@@ -205,7 +189,7 @@ def _pool(groups: Any, slope: Any, sums: Any) -> None:
 
 
 @jit
-def _expand_pool(sums: Any, bases: Any, shape: Any, scores: Any) -> None:
+def _expand_pool(sums: Array, bases: Array, shape: Bundle, scores: Array) -> None:
     """Add the mistakes of all pooled records to the scores."""
     places = np.arange(sums.shape[1])
     size = scores.shape[1]
@@ -228,40 +212,37 @@ def _bands(firsts: Ints, lasts: Ints) -> Ints:
     return np.stack([begin[new], length[new], np.diff([*new, len(order)])], axis=1)
 
 
-def _slopes(groups: Groups, term: Terms) -> Ints:
-    """What one mistake is worth, one row a voice; 0 for users whose contribution is not linear or who are tallied."""
-    linear = (term.offset == 0) & (groups.sizes <= np.minimum(term.cap, MOST_RECORDS)) & (term.levels % term.cap == 0)
-    slopes: Ints = np.where(linear, term.levels // term.cap, 0)
-    return slopes
-
-
-class ProductClass(EnumeratedClass):
-    """A class of products of selectors."""
+class ProductClass(NamedColumns, EnumeratedClass):
+    """A class of products of selectors: boxes, conjunctions and disjunctions differ in their cells and runs alone."""
 
     outside: ClassVar[bool] = False
 
     @property
     @abstractmethod
-    def _names(self) -> tuple[str, ...]:
-        """The columns, in order."""
-
-    @property
-    @abstractmethod
-    def _counts(self) -> tuple[int, ...]:
-        """Cells per column."""
+    def _cells(self) -> Mapping[str, Cells]:
+        """The columns in order, cut into cells."""
 
     @property
     @abstractmethod
     def _selectors(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Runs ``(first cell, last cell)`` per column; at least as many as cells."""
 
-    @abstractmethod
-    def _cell(self, name: str, codes: NDArray[np.uint64]) -> Ints:
-        """The cell of every code of a column."""
+    @cached_property
+    def _counts(self) -> tuple[int, ...]:
+        return tuple(cells.count for cells in self._cells.values())
 
     @property
     def size(self) -> int:
         return 1 + prod(len(runs) for runs in self._selectors)
+
+    @property
+    def vc_dimension(self) -> int:
+        """Exact: see :func:`box_dimension`."""
+        return box_dimension(self._counts)
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
 
     @cached_property
     def _runs(self) -> tuple[tuple[Ints, Ints], ...]:
@@ -279,13 +260,13 @@ class ProductClass(EnumeratedClass):
             out.append(digit)
         return tuple(reversed(out))
 
-    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> NDArray[np.uint8]:
+    def table(self, codes: ColumnCodes, first: int, last: int) -> Bytes:
         ids = np.arange(first, last, dtype=np.int64)
         rest = np.maximum(ids - 1, 0)
-        inside = np.broadcast_to(ids > 0, (len(codes[self._names[0]]), len(ids))).copy()
-        for name, (firsts, lasts) in reversed(list(zip(self._names, self._runs))):
+        inside = np.broadcast_to(ids > 0, (len(codes[next(iter(self._cells))]), len(ids))).copy()
+        for (name, cells), (firsts, lasts) in reversed(list(zip(self._cells.items(), self._runs))):
             rest, digit = np.divmod(rest, len(firsts))
-            cell = self._cell(name, codes[name])[:, None]
+            cell = cells.index(codes[name])[:, None]
             inside &= (firsts[digit] <= cell) & (cell <= lasts[digit])
         return (~inside if self.outside else inside).astype(np.uint8)
 
@@ -322,22 +303,24 @@ class ProductClass(EnumeratedClass):
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         place = np.zeros(len(users.labels), dtype=np.int64)
-        for name, count in zip(self._names, self._counts):
-            place *= count
-            place += self._cell(name, users.codes[name])
+        for name, cells in self._cells.items():
+            place *= cells.count
+            place += cells.index(users.codes[name])
         # A rule that says 1 outside is wrong where its inside is wrong about the opposite labels.
         labels = users.labels ^ np.uint8(self.outside)
         groups = group(place.view(np.uint64), labels, users.offsets, prod(self._counts))
         del place
         term, packed, shape = terms(groups, statistic), tuple(groups), tuple(self._shape)
-        slope = _slopes(groups, term)
+        # What one mistake is worth, one row a score; 0 for users whose contribution is not linear or who are tallied.
+        linear = (term.offset == 0) & (groups.sizes <= np.minimum(term.cap, MOST_RECORDS))
+        slope: Ints = np.where(linear & (term.levels % term.cap == 0), term.levels // term.cap, 0)
         scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *term, slope, shape))
         if slope.any():
             pooled = np.zeros((len(slope), prod(self._counts)), dtype=np.int64)
             _pool(packed, slope, pooled)
             bases = (slope * (groups.times * (groups.ones - term.own[0] * term.uses_minimum))).sum(axis=1)
             _expand_pool(pooled, bases, shape, scores)
-        return dense_profile(self._in_order(scores), statistic.luck(groups.sizes, term.own, groups.times))
+        return dense_profile(self._in_order(scores), statistic.optimism(groups.sizes, term.own, groups.times))
 
 
 def box_dimension(counts: tuple[int, ...]) -> int:
@@ -361,17 +344,18 @@ def box_dimension(counts: tuple[int, ...]) -> int:
 # ``Regret`` a user's own minimum is taken over the whole class, empty box included.
 
 
-DEFAULT_CUTS = 16
+_DEFAULT_CUTS = 16
 DEFAULT_SIZE = 1 << 16
 """Without ``cuts``: the most cells per column, at most ``DEFAULT_CUTS``, that keep the class within ``DEFAULT_SIZE``
 rules."""
 
 
-@register("box")
 @dataclass(frozen=True, repr=False)
 class Box(Rule):
     """1 iff every column's code lies between its bounds, both included; ``bounds=None`` is the empty box."""
 
+    saved_as: ClassVar[str] = "box"
+    as_text: ClassVar[tuple[str, ...]] = ("bounds",)
     columns: Frozen[Domain]
     bounds: tuple[tuple[int, int], ...] | None
     label: str = "1"
@@ -385,10 +369,6 @@ class Box(Rule):
             if not 0 <= low <= high < domain.size:
                 raise ParameterError(f"bounds must satisfy 0 <= low <= high < {domain.size}, got {low}, {high}")
 
-    @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
     def _sides(self) -> list[tuple[str, int, int]]:
         """The bounds that exclude something."""
         pairs = zip(self.columns.items(), self.bounds or ())
@@ -398,7 +378,7 @@ class Box(Rule):
     def reads(self) -> Sequence[str]:
         return tuple(name for name, _, _ in self._sides()) or tuple(self.columns)[:1]
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         inside = np.full(len(codes[self.reads[0]]), self.bounds is not None)
         for name, low, high in self._sides():
             inside &= (codes[name] >= np.uint64(low)) & (codes[name] <= np.uint64(high))
@@ -412,16 +392,6 @@ class Box(Rule):
             return "never"
         sides = (_side(name, self.columns[name], low, high) for name, low, high in self._sides())
         return " and ".join(side for side in sides if side) or "always"
-
-    def to_dict(self) -> dict[str, Any]:
-        bounds = None if self.bounds is None else [[str(low), str(high)] for low, high in self.bounds]
-        return {"columns": columns_to_list(self.columns), "bounds": bounds, "label": self.label}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        bounds = values["bounds"]
-        read = None if bounds is None else tuple((int(low), int(high)) for low, high in bounds)
-        return cls(columns_from_list(values["columns"]), read, values["label"])
 
 
 def _side(name: str, domain: Domain, low: int, high: int) -> str:
@@ -449,13 +419,27 @@ class Rectangles(ProductClass):
     with fewer values than cells has one cell per value.  Id 0 is the empty box; then the first column's run of cells
     varies slowest, and runs ``first..last`` come in lexicographic order.
 
+    Parameters
+    ----------
+    domains : mapping of names to domains, or names, optional
+        The columns; None takes every feature of the data.
+    cuts : int or mapping, optional
+        Cells of every column, as above.
+
+    Raises
+    ------
+    ParameterError
+        A column has no order, or there are too many boxes to count.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> boxes = Rectangles({"age": Integers(0, 99), "dose": Integers(1, 4)}, cuts={"age": [18, 65], "dose": 4})
     >>> boxes.size, str(boxes.decode(1 + 3 * 10 + 6, label="event"))
     (61, 'event when 18 <= age <= 64 and dose >= 2')
     """
 
-    inherits: ClassVar[bool] = True
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"rectangle": {}}
 
     domains: Frozen[Domain | None]
     cuts: int | Frozen[int | tuple[Any, ...]] | None
@@ -478,13 +462,6 @@ class Rectangles(ProductClass):
                 "choose fewer cuts, a coarser Grid(lo, hi, step), or fewer columns",
             )
 
-    # Shape
-
-    @cached_property
-    def _columns(self) -> Frozen[Domain]:
-        assert isinstance(self.domains, Frozen)
-        return Frozen(tuple(domains_of(self.domains).items()))
-
     @cached_property
     def _cells(self) -> dict[str, Cells]:
         wanted: dict[str, Any] = dict(self.cuts) if isinstance(self.cuts, Mapping) else {}
@@ -494,48 +471,20 @@ class Rectangles(ProductClass):
             if cut is not None:
                 fixed[name] = even_cells(domain, cut) if isinstance(cut, int) else cells_at(domain, cut, name)
         free = {name: domain for name, domain in self._columns.items() if name not in fixed}
-        for count in range(DEFAULT_CUTS, 1, -1):
+        for count in range(_DEFAULT_CUTS, 1, -1):
             cells = fixed | {name: even_cells(domain, count) for name, domain in free.items()}
             if 1 + prod(c.count * (c.count + 1) // 2 for c in cells.values()) <= DEFAULT_SIZE:
                 break
         return {name: cells[name] for name in self._columns}
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(self._columns)
-
-    @property
-    def _counts(self) -> tuple[int, ...]:
-        return tuple(cells.count for cells in self._cells.values())
-
     @cached_property
     def _selectors(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         return tuple(tuple((a, b) for a in range(count) for b in range(a, count)) for count in self._counts)
-
-    def _cell(self, name: str, codes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return self._cells[name].index(codes)
-
-    @property
-    def vc_dimension(self) -> int:
-        """Exact: twice the columns of three or more cells plus the columns of two (see ``box_dimension``)."""
-        return box_dimension(self._counts)
-
-    @property
-    def shattered_points(self) -> int:
-        return self.vc_dimension
 
     @property
     def mistake_tree_depth(self) -> int:
         """Column by column."""
         return sum(interval_mistakes(count) for count in self._counts)
-
-    # Columns and rules
-
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.domains)
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> Rectangles:
-        return Rectangles(columns, self.cuts)
 
     def decode(self, hypothesis: int, label: str = "1") -> Box:
         digits = self.digits(hypothesis)
@@ -578,11 +527,14 @@ def yes_no_columns(features: Any) -> Frozen[Domain | None]:
 
 @dataclass(frozen=True, repr=False)
 class _Literals(Rule):
-    """Required codes per column (None: absent); ``constant`` is the rule that no literals give."""
+    """Required codes per column (None: absent): all of them together, or any (``some``); ``values=None`` is the
+    constant that no literals give."""
 
     columns: Frozen[Domain]
     values: tuple[int | None, ...] | None
     label: str = "1"
+
+    some: ClassVar[bool]
 
     def __post_init__(self) -> None:
         if self.values is None:
@@ -592,10 +544,6 @@ class _Literals(Rule):
         if any(domain.size != 2 for domain in self.columns.values()):
             raise ParameterError("a rule on yes/no columns needs domains of two values")
 
-    @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
     def _literals(self) -> list[tuple[str, int]]:
         return [(name, value) for name, value in zip(self.columns, self.values or ()) if value is not None]
 
@@ -603,65 +551,49 @@ class _Literals(Rule):
     def reads(self) -> Sequence[str]:
         return tuple(name for name, _ in self._literals()) or tuple(self.columns)[:1]
 
-    def _texts(self) -> list[str]:
-        return [literal(name, self.columns[name], value) for name, value in self._literals()]
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
+        out = np.full(len(codes[self.reads[0]]), (self.values is None) == self.some)
+        for name, value in self._literals():
+            held = codes[name] == value
+            out = out | held if self.some else out & held
+        return out.astype(np.int8)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "columns": columns_to_list(self.columns),
-            "values": None if self.values is None else list(self.values),
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        listed = values["values"]
-        return cls(columns_from_list(values["columns"]), None if listed is None else tuple(listed), values["label"])
+    def condition(self) -> str:
+        if self.values is None:
+            return "always" if self.some else "never"
+        texts = [literal(name, self.columns[name], value) for name, value in self._literals()]
+        return (" or " if self.some else " and ").join(texts) or ("never" if self.some else "always")
 
 
-@register("conjunction")
-@dataclass(frozen=True, repr=False)
 class Conjunction(_Literals):
     """1 iff every listed column has its value; ``values=None`` says 1 never."""
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
-        out = np.full(len(codes[self.reads[0]]), self.values is not None)
-        for name, value in self._literals():
-            out &= codes[name] == value
-        return out.astype(np.int8)
-
-    def condition(self) -> str:
-        return "never" if self.values is None else " and ".join(self._texts()) or "always"
+    saved_as: ClassVar[str] = "conjunction"
+    some: ClassVar[bool] = False
 
 
-@register("disjunction")
-@dataclass(frozen=True, repr=False)
 class Disjunction(_Literals):
     """1 iff some listed column has its value; ``values=None`` says 1 always."""
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
-        out = np.full(len(codes[self.reads[0]]), self.values is None)
-        for name, value in self._literals():
-            out |= codes[name] == value
-        return out.astype(np.int8)
+    saved_as: ClassVar[str] = "disjunction"
+    some: ClassVar[bool] = True
 
-    def condition(self) -> str:
-        return "always" if self.values is None else " or ".join(self._texts()) or "never"
+
+_YES_NO = Cells(Integers(0, 1), (0, 1))
 
 
 @frozen(slots=False)
 class _YesNoClass(ProductClass):
-    inherits: ClassVar[bool] = True
+    columns_in: ClassVar[str] = "features"
+    rule: ClassVar[type[_Literals]]
 
     features: Frozen[Domain | None] = field(default=None, converter=yes_no_columns)
     negations: bool = field(default=True, validator=truth)
 
     def __attrs_post_init__(self) -> None:
-        columns = self.features
-        what = f"{type(self).__name__} of {len(columns)} columns"
         limited(
-            (3 if self.negations else 2) ** len(columns) + 1,
-            what,
+            (3 if self.negations else 2) ** len(self.features) + 1,
+            f"{type(self).__name__} of {len(self.features)} columns",
             "name fewer columns" + ", or negations=False" * self.negations,
         )
 
@@ -671,82 +603,81 @@ class _YesNoClass(ProductClass):
         return (None, 1, 0) if self.negations else (None, 1)
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        assert isinstance(self.features, Frozen)
+    def _cells(self) -> Mapping[str, Cells]:
         if not self.features:
             domains_of({})
-        return tuple(self.features)
-
-    @property
-    def _counts(self) -> tuple[int, ...]:
-        return (2,) * len(self._names)
+        return dict.fromkeys(self.features, _YES_NO)
 
     @cached_property
     def _selectors(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         # Outside rules fail where every literal does, hence the opposite value.
         wanted = [None if value is None else value ^ self.outside for value in self._values]
         runs = tuple((0, 1) if value is None else (value, value) for value in wanted)
-        return (runs,) * len(self._names)
-
-    def _cell(self, name: str, codes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return codes.astype(np.int64)
+        return (runs,) * len(self._cells)
 
     @property
     def vc_dimension(self) -> int:
         """Exact: the number of columns, or 2 for one column with negation (all four rules of a bit)."""
-        return box_dimension(self._counts) if self.negations else len(self._names)
+        return super().vc_dimension if self.negations else len(self._cells)
 
     @property
-    def shattered_points(self) -> int:
-        return self.vc_dimension
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement(self.rule.saved_as)
 
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.features)
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> Self:
-        return type(self)(columns, self.negations)
-
-    def _picked(self, hypothesis: int) -> tuple[Frozen[Domain], tuple[int | None, ...] | None]:
-        assert isinstance(self.features, Frozen)
+    def decode(self, hypothesis: int, label: str = "1") -> Rule:
         digits = self.digits(hypothesis)
-        columns = Frozen(tuple(domains_of(self.features).items()))
-        return columns, None if digits is None else tuple(self._values[digit] for digit in digits)
+        return self.rule(self._columns, None if digits is None else tuple(self._values[d] for d in digits), label)
 
 
-@frozen(slots=False)
 class Conjunctions(_YesNoClass):
     """All conjunctions of literals of yes/no columns, and "never" (id 0).
 
     After id 0 the first column varies slowest; each is absent, required, negated.
 
+    Parameters
+    ----------
+    features : mapping of names to domains, or names, optional
+        The yes/no columns; None takes every feature of the data.
+    negations : bool
+        Whether a column may also be required to be 0.
+
+    Raises
+    ------
+    ParameterError
+        A column has more than two values, or there are too many rules to count.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> rules = Conjunctions({"smoker": Integers(0, 1), "over_60": Integers(0, 1)})
     >>> rules.size, str(rules.decode(1 + 3 + 2, label="event"))
     (10, 'event when smoker and not over_60')
     """
 
-    @property
-    def by_agreement(self) -> ByAgreement:
-        return ByAgreement("conjunction")
-
-    def decode(self, hypothesis: int, label: str = "1") -> Conjunction:
-        return Conjunction(*self._picked(hypothesis), label)
+    rule: ClassVar[type[_Literals]] = Conjunction
 
 
-@frozen(slots=False)
 class Disjunctions(_YesNoClass):
     """All disjunctions of literals of yes/no columns, and "always" (id 0); ids as in :class:`Conjunctions`.
 
+    Parameters
+    ----------
+    features : mapping of names to domains, or names, optional
+        The yes/no columns; None takes every feature of the data.
+    negations : bool
+        Whether a column may also be required to be 0.
+
+    Raises
+    ------
+    ParameterError
+        A column has more than two values, or there are too many rules to count.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> str(Disjunctions({"smoker": Integers(0, 1), "over_60": Integers(0, 1)}).decode(6))
     '1 when smoker or not over_60'
     """
 
     outside: ClassVar[bool] = True
-
-    @property
-    def by_agreement(self) -> ByAgreement:
-        return ByAgreement("disjunction")
-
-    def decode(self, hypothesis: int, label: str = "1") -> Disjunction:
-        return Disjunction(*self._picked(hypothesis), label)
+    rule: ClassVar[type[_Literals]] = Disjunction

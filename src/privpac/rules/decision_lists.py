@@ -18,39 +18,26 @@ The number of rules is a formula, checked against ``SIZE_LIMIT`` before anything
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Codes
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.parameters import named, truth, whole
-from privpac.result import register
-from privpac.rules.base import Rule
+from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
 from privpac.rules.boxes import literal, yes_no_columns
-from privpac.rules.enumerated import (
-    EnumeratedClass,
-    Frozen,
-    columns_from_list,
-    columns_to_list,
-    declared_of,
-    dense_fold,
-    domains_of,
-    limited,
-)
-from privpac.rules.profile import Profile
-from privpac.rules.rules import ByAgreement
-from privpac.rules.statistics import Statistic
-
-__all__ = ["DecisionList", "DecisionLists"]
+from privpac.rules.enumerated import EnumeratedClass, NamedColumns, dense_fold, domains_of, limited
+from privpac.rules.profile import Profile, Statistic
 
 _MOST_COLUMNS = 63
 
@@ -112,10 +99,10 @@ def _forms(tests: int, negations: bool) -> Iterator[tuple[list[int], list[int], 
 def _enumerate(columns: int, length: int, negations: bool) -> _Table:
     """All lists: the constants 0 and 1, then by number of tests, by columns tested, by form."""
     length = min(length, columns)
-    tested: list[NDArray[Any]] = [np.full((2, length), -1, np.int8)]
-    wanted: list[NDArray[Any]] = [np.zeros((2, length), np.uint8)]
-    labels: list[NDArray[Any]] = [np.zeros((2, length), np.uint8)]
-    default: list[NDArray[Any]] = [np.array([0, 1], np.uint8)]
+    tested: list[Array] = [np.full((2, length), -1, np.int8)]
+    wanted: list[Array] = [np.zeros((2, length), np.uint8)]
+    labels: list[Array] = [np.zeros((2, length), np.uint8)]
+    default: list[Array] = [np.array([0, 1], np.uint8)]
     for tests in range(1, length + 1):
         chosen = np.array(list(combinations(range(columns), tests)), dtype=np.int8)
         forms = list(_forms(tests, negations))
@@ -133,7 +120,7 @@ def _enumerate(columns: int, length: int, negations: bool) -> _Table:
 
 
 @jit
-def _evaluate(points: Any, columns: Any, wanted: Any, labels: Any, default: Any, out: Any) -> None:
+def _evaluate(points: Array, columns: Array, wanted: Array, labels: Array, default: Array, out: Array) -> None:
     for p in range(len(points)):
         bits = points[p]
         for h in range(len(default)):
@@ -150,11 +137,11 @@ def _evaluate(points: Any, columns: Any, wanted: Any, labels: Any, default: Any,
 # Rules
 
 
-@register("decision-list")
 @dataclass(frozen=True, repr=False)
 class DecisionList(Rule):
     """Tests ``(column, value asked for, label)`` in order; the first that holds gives its label, else ``default``."""
 
+    saved_as: ClassVar[str] = "decision-list"
     columns: Frozen[Domain]
     tests: tuple[tuple[str, int, int], ...]
     default: int
@@ -168,14 +155,10 @@ class DecisionList(Rule):
             raise ParameterError("a decision list needs domains of two values")
 
     @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
-    @property
     def reads(self) -> Sequence[str]:
         return tuple(dict.fromkeys(name for name, _, _ in self.tests)) or tuple(self.columns)[:1]
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         out = np.full(len(codes[self.reads[0]]), self.default, dtype=np.int8)
         for name, value, mark in reversed(self.tests):
             out[codes[name] == value] = mark
@@ -192,27 +175,34 @@ class DecisionList(Rule):
             return super().__str__()
         return self.condition() if self.label == "1" else f"{self.label}: {self.condition()}"
 
-    def to_dict(self) -> dict[str, Any]:
-        tests = [list(test) for test in self.tests]
-        return {"columns": columns_to_list(self.columns), "tests": tests, "default": self.default, "label": self.label}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        tests = tuple((name, value, mark) for name, value, mark in values["tests"])
-        return cls(columns_from_list(values["columns"]), tests, values["default"], values["label"])
-
 
 @frozen(slots=False, field_transformer=named)
-class DecisionLists(EnumeratedClass):
+class DecisionLists(NamedColumns, EnumeratedClass):
     """All functions of decision lists of at most ``length`` tests, once each; ids 0 and 1 are "never" and "always".
 
+    Parameters
+    ----------
+    features : mapping of names to domains, or names, optional
+        The yes/no columns; None takes every feature of the data.
+    length : int
+        The most tests of a list.
+    negations : bool
+        Whether a column may also be required to be 0.
+
+    Raises
+    ------
+    ParameterError
+        A column has more than two values, or there are too many rules to count.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> rules = DecisionLists({"a": Integers(0, 1), "b": Integers(0, 1)}, length=2)
     >>> rules.size, str(rules.decode(7))
     (14, 'if a then 1 else if not b then 1 else 0')
     """
 
-    inherits: ClassVar[bool] = True
+    columns_in: ClassVar[str] = "features"
 
     features: Frozen[Domain | None] = field(default=None, converter=yes_no_columns)
     length: int = field(default=3, converter=whole)
@@ -228,12 +218,8 @@ class DecisionLists(EnumeratedClass):
         limited(
             _number(len(columns), shown, self.negations),
             f"DecisionLists of {len(columns)} columns and length {shown}",
-            self._advice,
+            "choose a smaller length or fewer columns" + ", or negations=False" * self.negations,
         )
-
-    @property
-    def _advice(self) -> str:
-        return "choose a smaller length or fewer columns" + ", or negations=False" * self.negations
 
     @property
     def size(self) -> int:
@@ -270,38 +256,26 @@ class DecisionLists(EnumeratedClass):
 
     # Columns and rules
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        assert isinstance(self.features, Frozen)
-        return tuple(self.features)
-
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.features)
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> DecisionLists:
-        return DecisionLists(columns, self.length, self.negations)
-
     def decode(self, hypothesis: int, label: str = "1") -> DecisionList:
-        assert isinstance(self.features, Frozen)
-        columns = Frozen(tuple(domains_of(self.features).items()))
+        columns = self._columns
         names, lists, h = list(columns), self._lists, self.checked(hypothesis)
         rows = zip(lists.columns[h].tolist(), lists.wanted[h].tolist(), lists.labels[h].tolist())
         tests = tuple((names[column], value, mark) for column, value, mark in rows if column >= 0)
         return DecisionList(columns, tests, int(lists.default[h]), label)
 
-    def _bits(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.uint64]:
-        out = np.zeros(len(codes[next(iter(self._names))]), dtype=np.uint64)
-        for j, name in enumerate(self._names):
+    def _bits(self, codes: ColumnCodes) -> Codes:
+        out = np.zeros(len(codes[next(iter(self.features))]), dtype=np.uint64)
+        for j, name in enumerate(self.features):
             out |= codes[name] << np.uint64(j)
         return out
 
-    def _predict(self, points: NDArray[np.uint64], first: int, last: int) -> NDArray[np.uint8]:
+    def _predict(self, points: Codes, first: int, last: int) -> NDArray[np.uint8]:
         out = np.empty((len(points), last - first), dtype=np.uint8)
         columns, wanted, labels, default = (part[first:last] for part in self._lists)
         _evaluate(points, columns, wanted, labels, default, out)
         return out
 
-    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> NDArray[np.uint8]:
+    def table(self, codes: ColumnCodes, first: int, last: int) -> NDArray[np.uint8]:
         return self._predict(self._bits(codes), first, last)
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:

@@ -2,7 +2,7 @@
 
 The kernel adds up rows of a 0/1 table (points by rules) over a user's distinct points, so the cost is one byte
 operation per (distinct point of a user, rule), 32 of them at once where mistakes fit a byte
-(:mod:`privpac.rules.kernels.tables_u8`); nothing of size users times rules is stored.  Rules come in blocks that
+(:mod:`privpac.rules.kernels.grouped`); nothing of size users times rules is stored.  Rules come in blocks that
 bound the table's memory: with several blocks the user's own least and most mistakes over the *whole* class are found in
 a first pass.
 """
@@ -15,51 +15,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from attrs import field, frozen
-from numpy.typing import NDArray
+from attrs import evolve, field, frozen
 
+from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import Domain, UserData
 from privpac.data.grouping import ranked
 from privpac.data.jit import jit
 from privpac.errors import DimensionLimit, ParameterError, PrivpacError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.result import register
-from privpac.rules.base import ConceptClass, Rule, sauer
-from privpac.rules.dimensions import littlestone_dimension
-from privpac.rules.kernels.grouped import Groups, Terms, group, shared, tally, terms
-from privpac.rules.kernels.tables_u8 import MOST_RECORDS, charge, extremes, holds, settle
-from privpac.rules.labellings import MAX_PAIRS, check_tabulated
-from privpac.rules.profile import Profile, constant_profile, dense_profile
-from privpac.rules.statistics import Statistic
-
-__all__ = [
-    "Cells",
-    "EnumeratedClass",
-    "FiniteClass",
-    "Frozen",
-    "MAX_CELLS",
-    "SIZE_LIMIT",
-    "TableRule",
-    "cells_at",
-    "columns_from_list",
-    "columns_to_list",
-    "declared_of",
-    "dense_fold",
-    "distinct_rows",
-    "domains_of",
-    "domains_or_none",
-    "even_cells",
-    "frozen_columns",
-    "key_digits",
-    "limited",
-    "named_domains",
-    "row_keys",
-    "table_vc_dimension",
-]
-
+from privpac.rules.base import MAX_PAIRS, ColumnCodes, ConceptClass, Frozen, Predictions, Rule, check_tabulated, sauer
+from privpac.rules.kernels import Bundle
+from privpac.rules.kernels.grouped import (
+    MOST_RECORDS,
+    Groups,
+    Terms,
+    charge,
+    extremes,
+    group,
+    holds,
+    settle,
+    shared,
+    tally,
+    terms,
+)
+from privpac.rules.profile import Profile, Statistic, constant_profile, dense_profile
 
 # Public columns and public cells: the coarse grid on which boxes live.
 #
@@ -70,29 +52,6 @@ SIZE_LIMIT = 1 << 20
 """Classes that are enumerated rule by rule hold at most this many rules."""
 
 _FEW = 64
-V = TypeVar("V")
-
-
-@dataclass(frozen=True, repr=False)
-class Frozen(Mapping[str, V], Generic[V]):
-    """A mapping with an order that counts, hashable and equal only to the same names and values in the same order."""
-
-    pairs: tuple[tuple[str, V], ...]
-
-    def __getitem__(self, name: str) -> V:
-        for known, value in self.pairs:
-            if known == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self.pairs)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __repr__(self) -> str:
-        return repr(dict(self.pairs))
 
 
 def domains_or_none(columns: Any, name: str = "domains") -> Frozen[Domain | None] | None:
@@ -142,18 +101,8 @@ def frozen_columns(columns: Any) -> Frozen[Domain]:
     return Frozen(tuple(domains_of(named_domains(columns, "columns")).items()))
 
 
-def columns_to_list(columns: Mapping[str, Domain]) -> list[dict[str, Any]]:
-    """Named domains for JSON, in order."""
-    return [{"name": name, "domain": domain.to_dict()} for name, domain in columns.items()]
-
-
-def columns_from_list(values: Sequence[Mapping[str, Any]]) -> Frozen[Domain]:
-    """The inverse of :func:`columns_to_list`."""
-    return Frozen(tuple((value["name"], Domain.from_dict(value["domain"])) for value in values))
-
-
 @jit
-def _count_edges(codes: Any, edges: Any, out: Any) -> None:
+def _count_edges(codes: Array, edges: Array, out: Array) -> None:
     """The number of edges after the first that are at most the code: without branches faster than a search."""
     for i in range(len(codes)):
         code, cell = codes[i], 0
@@ -174,10 +123,10 @@ class Cells:
         return len(self.edges)
 
     @cached_property
-    def _starts(self) -> NDArray[np.uint64]:
+    def _starts(self) -> Codes:
         return np.array(self.edges, dtype=np.uint64)
 
-    def index(self, codes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def index(self, codes: Codes) -> Ints:
         """The cell of every code."""
         if self.count > _FEW:
             return (np.searchsorted(self._starts, codes, side="right") - 1).astype(np.int64)
@@ -226,9 +175,6 @@ def checked_cuts(cuts: Any, columns: Mapping[str, Any]) -> int | Frozen[int | tu
     return Frozen(tuple(pairs))
 
 
-Bytes = NDArray[np.uint8]
-Codes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 _TABLE = 1 << 26
 _STRIP = 4096
 _MINIMUM, _SCORES, _BOTH = 0, 1, 2
@@ -242,6 +188,24 @@ def limited(size: int, what: str, advice: str) -> int:
     return size
 
 
+class NamedColumns(ConceptClass):
+    """Rules about named columns; subclasses are frozen ``attrs`` classes with a field for them, ``columns_in``."""
+
+    columns_in: ClassVar[str] = "domains"
+    inherits: ClassVar[bool] = True
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return dict(getattr(self, self.columns_in) or {})
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Self:
+        return evolve(self, **{self.columns_in: columns})  # type: ignore[misc]
+
+    @cached_property
+    def _columns(self) -> Frozen[Domain]:
+        """The columns, all of them with domains."""
+        return Frozen(tuple(domains_of(getattr(self, self.columns_in) or {}).items()))
+
+
 class EnumeratedClass(ConceptClass):
     """A class of at most ``SIZE_LIMIT`` rules whose predictions can be tabulated in blocks of ids.
 
@@ -250,14 +214,9 @@ class EnumeratedClass(ConceptClass):
     """
 
     @abstractmethod
-    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> Bytes: ...
+    def table(self, codes: ColumnCodes, first: int, last: int) -> Bytes: ...
 
-    def checked(self, hypothesis: int) -> int:
-        if not 0 <= hypothesis < self.size:
-            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
-        return hypothesis
-
-    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+    def predictions(self, codes: ColumnCodes, hypothesis: int) -> Predictions:
         return self.table(codes, self.checked(hypothesis), hypothesis + 1)[:, 0].astype(np.int8)
 
     def empty_profile(self) -> Profile:
@@ -287,13 +246,13 @@ class EnumeratedClass(ConceptClass):
 
     # Labellings
 
-    def _tables(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[int, Bytes]]:
+    def _tables(self, codes: ColumnCodes) -> Iterator[tuple[int, Bytes]]:
         n = max((len(column) for column in codes.values()), default=0)
         block = max(1, (_TABLE >> 3) // max(n, 1))
         for first in range(0, self.size, block):
             yield first, self.table(codes, first, min(first + block, self.size))
 
-    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+    def dichotomies(self, codes: ColumnCodes) -> Iterator[tuple[Predictions, int, int]]:
         seen: dict[bytes, list[Any]] = {}
         for base, table in self._tables(codes):
             # One column of bits per rule; the leading 1 keeps the key of no points at all non-empty.
@@ -308,7 +267,7 @@ class EnumeratedClass(ConceptClass):
         for labels, first, count in seen.values():
             yield labels, first, count
 
-    def consistent(self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]) -> int | None:
+    def consistent(self, codes: ColumnCodes, labels: Bytes) -> int | None:
         for base, table in self._tables(codes):
             right = (table == np.asarray(labels, dtype=np.uint8)[:, None]).all(axis=0)
             if bool(right.any()):
@@ -343,7 +302,7 @@ def distinct_rows(columns: list[Codes], sizes: list[int]) -> tuple[Codes, Codes]
 
 
 @jit
-def _mistakes(row: Any, table: Any, places: Any, weights: Any, start: int, end: int, ones: int) -> None:
+def _mistakes(row: Array, table: Array, places: Array, weights: Array, start: int, end: int, ones: int) -> None:
     """A user's mistakes by every rule of the table, in the type of ``row``, a strip of it at a time."""
     nothing = row.dtype.type(0)
     for a in range(0, len(row), _STRIP):
@@ -358,24 +317,24 @@ def _mistakes(row: Any, table: Any, places: Any, weights: Any, start: int, end: 
 
 @jit
 def _block(
-    table: Any,
-    groups: Any,
-    offset: Any,
-    cap: Any,
+    table: Array,
+    groups: Bundle,
+    offset: Array,
+    cap: Array,
     levels: int,
     uses_minimum: bool,
-    own: Any,
+    own: Array,
     mode: int,
     first: int,
     last: int,
-    scores: Any,
+    scores: Array,
 ) -> None:
     """One block of rules: widen ``own`` (0), add contributions given ``own`` (1), or both at once (2)."""
     starts, ends, places, weights, ones, sizes, times = groups
-    width, voices = table.shape[1], len(cap)
+    width, n_scores = table.shape[1], len(cap)
     row, bytes_row = np.empty(width, dtype=np.int32), np.empty(width, dtype=np.uint8)
-    values, held = np.empty(MOST_RECORDS + 1, dtype=np.int64), holds(voices, width)
-    elsewhere = np.zeros(voices, dtype=np.int64)
+    values, held = np.empty(MOST_RECORDS + 1, dtype=np.int64), holds(n_scores, width)
+    elsewhere = np.zeros(n_scores, dtype=np.int64)
     for i in range(first, last):
         m, narrow = sizes[i], sizes[i] <= MOST_RECORDS
         if narrow:
@@ -408,7 +367,7 @@ def _run(table: Bytes, groups: Groups, term: Terms, mode: int) -> Ints:
 
 
 def dense_fold(
-    points: NDArray[np.uint64],
+    points: Codes,
     labels: Bytes,
     offsets: Ints,
     statistic: Statistic,
@@ -424,7 +383,7 @@ def dense_fold(
     """
     groups = group(points, labels, offsets, n_points)
     if not len(groups.sizes):
-        return dense_profile(np.zeros((statistic.voices, size), dtype=np.int64))
+        return dense_profile(np.zeros((statistic.n_scores, size), dtype=np.int64))
     term = terms(groups, statistic)
     block = max(1, _TABLE // max(n_points, 1))
     edges = [(first, min(first + block, size)) for first in range(0, size, block)]
@@ -435,7 +394,7 @@ def dense_fold(
             for first, last in edges:
                 _run(table(first, last), groups, term, _MINIMUM)
         scores = np.concatenate([_run(table(first, last), groups, term, _SCORES) for first, last in edges], axis=1)
-    return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
+    return dense_profile(scores, statistic.optimism(groups.sizes, term.own, groups.times))
 
 
 # Any finite list of rules, given by what they say on every value.
@@ -444,30 +403,29 @@ def dense_fold(
 # column most significant.  The table is public.  The kernel adds up table rows over a user's distinct points.
 
 
-MAX_CELLS = 1 << 28
+MAX_TABLE_CELLS = 1 << 28
 """The most entries (rules times values) a table may have."""
 
 _SEARCHED, _SEARCH_STATES = 1 << 16, 1 << 14
 """Cells of a table that is searched for a mistake tree at all, and steps of that search: a fraction of a second."""
 
-ColumnCodes = Mapping[str, NDArray[np.uint64]]
 _SHOWN = 8
 
 
-def flat_codes(codes: ColumnCodes, columns: Mapping[str, Domain]) -> NDArray[np.uint64]:
+def flat_codes(codes: ColumnCodes, columns: Mapping[str, Domain]) -> Codes:
     """One number for the codes of several columns, the first most significant."""
-    out: NDArray[np.uint64] | None = None
+    out: Codes | None = None
     for name, domain in columns.items():
         out = codes[name] if out is None else out * np.uint64(domain.size) + codes[name]
     assert out is not None
     return out
 
 
-@register("table")
 @frozen(slots=False, repr=False)
 class TableRule(Rule):
     """What to say on every value, written as a text of 0 and 1."""
 
+    saved_as: ClassVar[str] = "table"
     columns: Mapping[str, Domain] = field(converter=frozen_columns)
     bits: str
     name: str | None = None
@@ -480,11 +438,7 @@ class TableRule(Rule):
         if len(self.bits) != prod(domain.size for domain in columns.values()):
             raise ParameterError(f"bits must have one digit per value of {list(columns)}, got {len(self.bits)}")
 
-    @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
-    def predict_codes(self, codes: ColumnCodes) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         table = np.frombuffer(self.bits.encode(), dtype=np.int8) - np.int8(ord("0"))
         return table[flat_codes(codes, self.columns)]
 
@@ -509,18 +463,11 @@ class TableRule(Rule):
         return parts[0] if len(parts) == 1 else "(" + ", ".join(reversed(parts)) + ")"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "columns": columns_to_list(self.columns),
-            "bits": "b" + self.bits,
-            "name": self.name,
-            "label": self.label,
-        }
+        return super().to_dict() | {"bits": "b" + self.bits}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            columns_from_list(values["columns"]), values["bits"].removeprefix("b"), values["name"], values["label"]
-        )
+        return super().from_dict({**values, "bits": values["bits"].removeprefix("b")})
 
 
 def _tabulate(functions: Sequence[Callable[..., Any]], domains: Sequence[Domain]) -> Bytes:
@@ -546,8 +493,10 @@ def _read_rules(given: Any, domains: Sequence[Domain]) -> Bytes:
     if not bool(((array == 0) | (array == 1)).all()):
         raise ParameterError("a class is a table of 0 and 1; other entries were found")
     limited(array.shape[0], "the class", "use a smaller class")
-    if array.size > MAX_CELLS:
-        raise TooLargeError(f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use a coarser Grid")
+    if array.size > MAX_TABLE_CELLS:
+        raise TooLargeError(
+            f"the table has {array.size} entries, at most {MAX_TABLE_CELLS} are allowed; use a coarser Grid"
+        )
     if domains and prod(domain.size for domain in domains) != array.shape[1]:
         raise ParameterError(
             f"the table has {array.shape[1]} columns, the domain {prod(domain.size for domain in domains)} values"
@@ -563,6 +512,24 @@ class FiniteClass(EnumeratedClass):
 
     ``domain`` is one domain for one column (``feature`` names it), or a mapping from names to domains.
 
+    Parameters
+    ----------
+    rules : 2-d array of 0 and 1, or list of functions
+        A row or a function for each rule.
+    domain : Domain or mapping of names to domains, optional
+        The values that the table's columns stand for.
+    feature : str, optional
+        The column's name, where there is one domain.
+    names : sequence of str, optional
+        What the rules are called.
+
+    Raises
+    ------
+    ParameterError
+        The table and the domains do not fit, or hold other values than 0 and 1.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> c = FiniteClass([lambda d: d % 2, lambda d: d > 4], Integers(0, 6), feature="day", names=["odd", "weekend"])
     >>> c.size, str(c.decode(1, label="late")), c.predictions({"day": np.array([0, 5], dtype=np.uint64)}, 1).tolist()
@@ -694,7 +661,7 @@ class FiniteClass(EnumeratedClass):
         return dense_profile(np.zeros(self.size, dtype=np.int64))
 
 
-def table_vc_dimension(matrix: NDArray[np.uint8], max_states: int = 1 << 20) -> int:
+def table_vc_dimension(matrix: Bytes, max_states: int = 1 << 20) -> int:
     """The largest k such that some k columns of a 0/1 table show all ``2**k`` rows.
 
     Shattered sets are grown column by column (a subset of a shattered set is shattered).  Rows and columns that repeat
@@ -705,7 +672,7 @@ def table_vc_dimension(matrix: NDArray[np.uint8], max_states: int = 1 << 20) -> 
     columns = np.unique(rows, axis=1).T.astype(np.int64)
     most = len(rows).bit_length() - 1
     best, states = 0, 0
-    stack: list[tuple[int, int, NDArray[np.int64]]] = [(0, 0, np.zeros(len(rows), dtype=np.int64))]
+    stack: list[tuple[int, int, Ints]] = [(0, 0, np.zeros(len(rows), dtype=np.int64))]
     while stack:
         start, k, pattern = stack.pop()
         best = max(best, k)
@@ -721,3 +688,206 @@ def table_vc_dimension(matrix: NDArray[np.uint8], max_states: int = 1 << 20) -> 
             if np.count_nonzero(np.bincount(wider, minlength=2 << k)) == 2 << k:
                 stack.append((c + 1, k + 1, wider))
     return best
+
+
+# Dimensions of explicit finite classes.
+#
+# * :func:`vc_dimension`: the most points that show all their labellings.
+# * :func:`littlestone_dimension`: the depth of the deepest complete mistake tree, ``L(V) = max over x of 1 + min(L(V0),
+#   L(V1))``.
+# * :func:`threshold_dimension`: the longest ``c_1, x_1, ..., c_k, x_k`` with ``c_i(x_j) = 1`` iff ``j >= i``.
+#
+# ``floor(log2 threshold_dimension) <= littlestone_dimension``, and ``vc_dimension <= littlestone_dimension <=
+# floor(log2 #concepts)``.  All three are hard in general, so each takes ``max_states``; beyond it
+# :class:`~privpac.errors.DimensionLimit` carries bounds that are valid whatever was left out.  (For a class of VC
+# dimension 1 the threshold dimension relative to a concept ``f`` is the height of its tree, in linear time:
+# ``VC1Tree.from_matrix(M, root=f).height``.)
+#
+# Classes are public: nothing here sees data.
+
+
+MAX_STATES = 1 << 20
+"""Search states visited at most, unless the caller says otherwise."""
+
+
+# Reading
+
+
+def _bitmasks(matrix: Any) -> tuple[list[int], list[int]]:
+    """Distinct rows, and distinct columns over these rows, as bit masks."""
+    table = np.asarray(matrix)
+    if table.ndim != 2 or table.shape[0] == 0:
+        raise ParameterError(f"a class is a matrix with at least one row (concept), got shape {table.shape}")
+    if table.size and (table.dtype.kind not in "biuf" or not bool(np.isin(table, (0, 1)).all())):
+        raise ParameterError("a class is a matrix of 0 and 1: rows are concepts, columns are points")
+    bits = table.astype(bool)
+    rows = list(dict.fromkeys(_mask(row) for row in bits))
+    columns = dict.fromkeys(sum(1 << i for i, row in enumerate(rows) if row >> x & 1) for x in range(bits.shape[1]))
+    return rows, list(columns)
+
+
+def _mask(row: Any) -> int:
+    return int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
+
+
+def _splitting(rows: list[int], columns: list[int]) -> list[int]:
+    """Columns that split the class, one of each complementary pair: which label is called 1 does not matter here."""
+    everyone = (1 << len(rows)) - 1
+    return list(dict.fromkeys(min(column, everyone ^ column) for column in columns if column not in (0, everyone)))
+
+
+class _Work:
+    """Counts states; the bounds of the error are whatever is known when the limit is reached."""
+
+    def __init__(self, max_states: int, upper: int) -> None:
+        self.left, self.lower, self.upper = positive_int(max_states, "max_states"), 0, upper
+
+    def visit(self) -> None:
+        if self.left == 0:
+            raise DimensionLimit(self.lower, self.upper)
+        self.left -= 1
+
+
+# VC dimension
+
+
+def vc_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
+    """The size of the largest set of points whose labels take all patterns.
+
+    >>> vc_dimension([[0, 0], [0, 1], [1, 1]]), vc_dimension([[0, 0], [0, 1], [1, 0], [1, 1]])
+    (1, 2)
+    """
+    rows, columns = _bitmasks(matrix)
+    points = _splitting(rows, columns)
+    work = _Work(max_states, min(len(points), len(rows).bit_length() - 1))
+    _shatter([(1 << len(rows)) - 1], points, 0, work)
+    return work.lower
+
+
+def _shatter(cells: list[int], points: list[int], size: int, work: _Work) -> None:
+    """Extend a shattered set whose patterns partition the rows into ``cells``; subsets of shattered sets are
+    shattered."""
+    work.visit()
+    work.lower = max(work.lower, size)
+    room = min(cell.bit_count() for cell in cells).bit_length() - 1
+    fitting = [x for x in points if all(cell & x and cell & ~x for cell in cells)] if room else []
+    for i, x in enumerate(fitting):
+        if work.lower == work.upper or size + min(room, len(fitting) - i) <= work.lower:
+            return
+        _shatter([part for cell in cells for part in (cell & x, cell & ~x)], fitting[i + 1 :], size + 1, work)
+
+
+# Littlestone dimension
+
+
+def littlestone_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
+    """The number of mistakes that every online learner can be forced to make.
+
+    >>> littlestone_dimension([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
+    2
+    """
+    rows, columns = _bitmasks(matrix)
+    search = _Mistakes(_splitting(rows, columns), _Work(max_states, len(rows).bit_length() - 1))
+    everyone, work = (1 << len(rows)) - 1, search.work
+    while work.lower < work.upper and search.at_least(everyone, work.lower + 1):
+        work.lower += 1
+    return work.lower
+
+
+class _Mistakes:
+    """Decides ``L(V) >= d`` with ``lo <= L(V) < hi`` remembered for every set ``V`` of rows met on the way."""
+
+    def __init__(self, points: list[int], work: _Work) -> None:
+        self.points, self.work = points, work
+        self.lo: dict[int, int] = {}
+        self.hi: dict[int, int] = {}
+
+    def at_least(self, rows: int, d: int) -> bool:
+        size = rows.bit_count()
+        if d <= 1:
+            return size > d  # rows are distinct: two of them differ somewhere
+        if size < 1 << d or d >= self.hi.get(rows, d + 1):
+            return False
+        if d <= self.lo.get(rows, 0):
+            return True
+        self.work.visit()
+        for x in self.points:
+            ones = rows & x
+            few, many = sorted((ones, rows ^ ones), key=int.bit_count)
+            if few.bit_count() >= 1 << (d - 1) and self.at_least(few, d - 1) and self.at_least(many, d - 1):
+                self.lo[rows] = d
+                return True
+        self.hi[rows] = d
+        return False
+
+
+# Threshold dimension
+
+
+def threshold_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
+    """The longest family of thresholds inside the class: ``c_i(x_j) = 1`` iff ``j >= i``.
+
+    >>> threshold_dimension([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])
+    3
+    """
+    rows, columns = _bitmasks(matrix)
+    # Over the distinct columns a row has distinct points, and equal columns never both belong to one family.
+    across = [sum(1 << x for x, column in enumerate(columns) if column >> i & 1) for i in range(len(rows))]
+    search = _Chains(
+        across, columns, _Work(max_states, min(len([r for r in rows if r]), len([c for c in columns if c])))
+    )
+    start, work = ((1 << len(rows)) - 1, (1 << len(columns)) - 1), search.work
+    work.lower = search.greedy(*start)
+    while work.lower < work.upper and search.at_least(*start, work.lower + 1):
+        work.lower += 1
+    return work.lower
+
+
+class _Chains:
+    """Decides whether rows ``V`` and points ``U`` hold a family of length ``d``, by a depth-first search without
+    recursion.
+
+    After ``(c, x)`` the rest of a family lies in the rows that are 0 on ``x`` and the points where ``c`` is 1.
+    """
+
+    def __init__(self, rows: list[int], columns: list[int], work: _Work) -> None:
+        self.rows, self.columns, self.work = rows, columns, work
+        self.failed: dict[tuple[int, int], int] = {}
+        """Least length known to be impossible."""
+
+    def _rest(self, rows: int, points: int, d: int) -> Iterator[tuple[int, int]]:
+        held = ((self.rows[i] & points, i) for i in _places(rows))
+        for row, _ in sorted(((r, i) for r, i in held if r.bit_count() >= d), key=lambda pair: -pair[0].bit_count()):
+            left = {rows & ~self.columns[x] for x in _places(row)}
+            for others in sorted((o for o in left if o.bit_count() >= d - 1), key=int.bit_count, reverse=True):
+                yield others, row
+
+    def greedy(self, rows: int, points: int) -> int:
+        """The length of one family: a start for the search."""
+        length = 0
+        while (rest := next(self._rest(rows, points, 1), None)) is not None:
+            (rows, points), length = rest, length + 1
+        return length
+
+    def at_least(self, rows: int, points: int, d: int) -> bool:
+        """One success anywhere below makes every state above succeed."""
+        stack = [((rows, points), d, self._rest(rows, points, d))]
+        while stack:
+            state, length, rest = stack[-1]
+            child = next(rest, None)
+            if child is None:
+                self.failed[state] = min(length, self.failed.get(state, length))
+                stack.pop()
+            elif length == 1:
+                return True
+            elif self.failed.get(child, length) > length - 1:
+                self.work.visit()
+                stack.append((child, length - 1, self._rest(*child, length - 1)))
+        return False
+
+
+def _places(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

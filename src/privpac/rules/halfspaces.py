@@ -9,8 +9,6 @@ integer threshold ``t``,
 for every ``t`` that leaves neither side of the domain empty, plus "never" (id 0) and "always" (id 1) once.  Values are
 not rounded to units: with ``scale`` the least common multiple of the strides, the test is ``sum_j a_j code_j > scale *
 t`` in 64-bit integers, where a public bound excludes overflow.
-
-The kernel is in :mod:`privpac.rules.halfspaces`.
 """
 
 from __future__ import annotations
@@ -21,46 +19,32 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import gcd, lcm, prod
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import NDArray
 
-from privpac.data import Dates, Domain, Grid, Integers, UserData
+from privpac.arrays import Array, Bytes, Ints
+from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.result import register
-from privpac.rules.base import Rule
-from privpac.rules.dimensions import cut_mistakes
+from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
+from privpac.rules.cuts import cut_mistakes
 from privpac.rules.enumerated import (
     SIZE_LIMIT,
     EnumeratedClass,
-    Frozen,
+    NamedColumns,
     checked_cuts,
-    columns_from_list,
-    columns_to_list,
-    declared_of,
     distinct_rows,
-    domains_of,
     key_digits,
     limited,
     named_domains,
     row_keys,
 )
-from privpac.rules.kernels.grouped import group, shared, tally, terms
-from privpac.rules.kernels.tables_u8 import MOST_RECORDS, charge, extremes, holds, settle
-from privpac.rules.profile import Profile, dense_profile
-from privpac.rules.rules import ByAgreement
-from privpac.rules.statistics import Statistic
-
-__all__ = [
-    "Halfspace",
-    "Halfspaces",
-    "scores_of_users",
-]
-
+from privpac.rules.kernels import Bundle
+from privpac.rules.kernels.grouped import MOST_RECORDS, charge, extremes, group, holds, settle, shared, tally, terms
+from privpac.rules.profile import Profile, Statistic, dense_profile
 
 # The mistakes of linear separators with integer weights.
 #
@@ -69,7 +53,7 @@ __all__ = [
 
 
 @jit
-def _mistakes(row: Any, rules: Any, weights: Any, start: int, end: int, ones: int, m: int) -> None:
+def _mistakes(row: Array, rules: Bundle, weights: Array, start: int, end: int, ones: int, m: int) -> None:
     """A user's mistakes by every rule, in the type of ``row``."""
     points, factors, least_threshold, begins, scale = rules
     row[0], row[1] = row.dtype.type(ones), row.dtype.type(m - ones)
@@ -96,14 +80,14 @@ def _mistakes(row: Any, rules: Any, weights: Any, start: int, end: int, ones: in
 def scores_of_users(
     first: int,
     last: int,
-    scores: Any,
-    groups: Any,
-    offset: Any,
-    cap: Any,
+    scores: Array,
+    groups: Bundle,
+    offset: Array,
+    cap: Array,
     levels: int,
     uses_minimum: bool,
-    own: Any,
-    rules: Any,
+    own: Array,
+    rules: Bundle,
 ) -> None:
     """Add the contributions of the distinct users ``first..last - 1``."""
     starts, ends, _, weights, ones, sizes, times = groups
@@ -127,8 +111,7 @@ def scores_of_users(
     settle(held, scores)
 
 
-Ints = NDArray[np.int64]
-DEFAULT_CUTS = 16
+_DEFAULT_CUTS = 16
 _SMALL = 1 << 62
 
 
@@ -144,9 +127,8 @@ def _stride(size: int, cuts: int) -> int:
 
 def _line(domain: Domain) -> tuple[Fraction, Fraction]:
     """Value of code 0 and of a step, for domains whose values are numbers in equal steps; days count from the first."""
-    if isinstance(domain, Integers):
-        return Fraction(domain.lo), Fraction(1)
-    return (Fraction(0), Fraction(1)) if isinstance(domain, Dates) else (Fraction(domain.lo), Fraction(domain.step))  # type: ignore[attr-defined]
+    assert domain.line is not None
+    return domain.line
 
 
 def _number(x: Fraction) -> str:
@@ -158,11 +140,15 @@ def _number(x: Fraction) -> str:
     return f"{'-' * (x < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
-@register("halfspace")
 @dataclass(frozen=True, repr=False)
 class Halfspace(Rule):
     """1 iff ``sum weights[j] * code_j / strides[j] > threshold``; no weights at all make a constant."""
 
+    saved_as: ClassVar[str] = "halfspace"
+    as_text: ClassVar[tuple[str, ...]] = (
+        "strides",
+        "threshold",
+    )
     columns: Frozen[Domain]
     weights: tuple[int, ...]
     strides: tuple[int, ...]
@@ -178,7 +164,7 @@ class Halfspace(Rule):
             raise ParameterError(
                 f"a halfspace on {len(self.columns)} columns needs as many weights and positive strides"
             )
-        if any(not isinstance(domain, (Integers, Grid, Dates)) for domain in self.columns.values()):
+        if any(domain.line is None for domain in self.columns.values()):
             raise ParameterError("a halfspace reads numbers in equal steps: Integers, Grid or Dates")
         scale = lcm(*self.strides)
         reach = sum(abs(w) * scale // s * d.size for w, s, d in zip(self.weights, self.strides, self.columns.values()))
@@ -186,14 +172,10 @@ class Halfspace(Rule):
             raise ParameterError("the weights are too large for 64-bit arithmetic on these domains")
 
     @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
-    @property
     def reads(self) -> Sequence[str]:
         return tuple(name for name, weight in zip(self.columns, self.weights) if weight) or tuple(self.columns)[:1]
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         scale = lcm(*self.strides)
         total = np.zeros(len(codes[self.reads[0]]), dtype=np.int64)
         for name, weight, stride in zip(self.columns, self.weights, self.strides):
@@ -221,7 +203,7 @@ class Halfspace(Rule):
         whole, right = [int(x * clear) for x in slopes], right * clear
         if all(low.denominator == step.denominator == 1 for low, step in lines):
             right = Fraction(right // 1)  # the left side is an integer
-        names = [f"({name} - {domain.text(0)})" if isinstance(domain, Dates) else name for name, domain, _, _ in used]
+        names = [f"({name} - {domain.text(0)})" if not domain.numeric else name for name, domain, _, _ in used]
         if len(whole) == 1 and whole[0] < 0:
             return f"{names[0]} < {_number(-right)}"
         signed = [
@@ -229,21 +211,6 @@ class Halfspace(Rule):
         ]
         left = " ".join(signed)
         return f"{left[2:] if left[0] == '+' else '-' + left[2:]} > {_number(right)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "columns": columns_to_list(self.columns),
-            "weights": list(self.weights),
-            "strides": [str(stride) for stride in self.strides],
-            "threshold": str(self.threshold),
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        strides = tuple(int(stride) for stride in values["strides"])
-        weights = tuple(int(weight) for weight in values["weights"])
-        return cls(columns_from_list(values["columns"]), weights, strides, int(values["threshold"]), values["label"])
 
 
 class _Vectors(NamedTuple):
@@ -258,20 +225,36 @@ class _Vectors(NamedTuple):
 
 
 @frozen(slots=False, init=False)
-class Halfspaces(EnumeratedClass):
+class Halfspaces(NamedColumns, EnumeratedClass):
     """Halfspaces over numeric columns with weights from a public list.
 
     ``weights`` is a bound ``w`` (all of ``-w..w``) or the list of weights a column may have; ``cuts`` the number of
     units of every column, or a mapping to numbers.  Ids: never, always, then vectors in lexicographic order, thresholds
     increasing.
 
+    Parameters
+    ----------
+    domains : mapping of names to domains, or names, optional
+        The columns; None takes every feature of the data.
+    weights : int or iterable of int
+        A bound, or the list of weights.
+    cuts : int or mapping of names to int
+        Units of every column.
+
+    Raises
+    ------
+    ParameterError
+        A column is not numeric, or there are too many rules to count.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> rules = Halfspaces({"x": Integers(0, 9), "y": Integers(0, 9)}, weights=[-3, 0, 2])
     >>> rules.size, str(rules.decode(rules.size - 1)), str(rules.decode(100, label="late"))
     (164, '1 when 2*x - 3*y > 17', 'late when x > 8')
     """
 
-    inherits: ClassVar[bool] = True
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"halfspace": {}}
 
     domains: Frozen[Domain | None]
     weights: tuple[int, ...]
@@ -281,7 +264,7 @@ class Halfspaces(EnumeratedClass):
         self,
         domains: Mapping[str, Domain | None] | Sequence[str] | None = None,
         weights: int | Iterable[int] = 2,
-        cuts: int | Mapping[str, int] = DEFAULT_CUTS,
+        cuts: int | Mapping[str, int] = _DEFAULT_CUTS,
     ) -> None:
         columns = named_domains(domains, "domains")
         self.__attrs_init__(columns, _checked_weights(weights), checked_cuts(cuts, columns))
@@ -291,7 +274,7 @@ class Halfspaces(EnumeratedClass):
         if cuts is None or (isinstance(cuts, Frozen) and any(isinstance(cut, tuple) for cut in cuts.values())):
             raise TypeError("cuts must be a number, or map columns to numbers")
         for name, domain in columns.items():
-            if domain is not None and not isinstance(domain, (Integers, Grid, Dates)):
+            if domain is not None and domain.line is None:
                 raise ParameterError(
                     f"domains[{name!r}] must be numbers in equal steps: Integers, Grid or Dates, got {domain!r}"
                 )
@@ -303,26 +286,15 @@ class Halfspaces(EnumeratedClass):
     # Shape
 
     @cached_property
-    def _columns(self) -> Frozen[Domain]:
-        assert isinstance(self.domains, Frozen)
-        return Frozen(tuple(domains_of(self.domains).items()))
-
-    @cached_property
     def strides(self) -> tuple[int, ...]:
         """Steps of each domain that make one unit."""
         cuts: dict[str, Any] = (
             dict(self.cuts) if isinstance(self.cuts, Mapping) else dict.fromkeys(self._columns, self.cuts)
         )
-        return tuple(_stride(domain.size, cuts.get(name, DEFAULT_CUTS)) for name, domain in self._columns.items())
-
-    @property
-    def _weights(self) -> tuple[int, ...]:
-        assert isinstance(self.weights, tuple)
-        return self.weights
+        return tuple(_stride(domain.size, cuts.get(name, _DEFAULT_CUTS)) for name, domain in self._columns.items())
 
     @cached_property
     def _vectors(self) -> _Vectors:
-        assert isinstance(self.weights, tuple)
         scale = lcm(*self.strides)
         highest = [domain.size - 1 for domain in self._columns.values()]
         units = [scale // stride for stride in self.strides]
@@ -364,24 +336,18 @@ class Halfspaces(EnumeratedClass):
     @property
     def shattered_points(self) -> int:
         """With weights -1, 0 and 1: zero and the unit points of all columns."""
-        return len(self.strides) + 1 if {-1, 0, 1} <= {*self._weights} and all(self._units) else 1
+        return len(self.strides) + 1 if {-1, 0, 1} <= {*self.weights} and all(self._units) else 1
 
     @property
     def mistake_tree_depth(self) -> int:
         """The cut-offs of each column are there."""
-        return max(cut_mistakes(units + 1) for units in self._units) if {0, 1} <= {*self._weights} else 0
+        return max(cut_mistakes(units + 1) for units in self._units) if {0, 1} <= {*self.weights} else 0
 
     @property
     def by_agreement(self) -> ByAgreement:
         return ByAgreement("halfspace")
 
     # Columns and rules
-
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.domains)
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> Halfspaces:
-        return Halfspaces(columns, self.weights, self.cuts)
 
     def decode(self, hypothesis: int, label: str = "1") -> Halfspace:
         h, vectors = self.checked(hypothesis), self._vectors
@@ -392,7 +358,7 @@ class Halfspaces(EnumeratedClass):
             self._columns, vectors.weights[v], self.strides, int(vectors.least[v]) + h - int(vectors.begins[v]), label
         )
 
-    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> NDArray[np.uint8]:
+    def table(self, codes: ColumnCodes, first: int, last: int) -> Bytes:
         vectors, ids = self._vectors, np.arange(first, last)
         points = np.stack([codes[name].astype(np.int64) for name in self._columns], axis=1)
         out = np.empty((len(points), len(ids)), dtype=np.uint8)
@@ -416,7 +382,7 @@ class Halfspaces(EnumeratedClass):
         vectors, packed, term = self._vectors, tuple(groups), terms(groups, statistic)
         rules = (points.astype(np.int64), vectors.factors, vectors.least, vectors.begins, vectors.scale)
         scores = shared(groups, term, self.size, lambda a, b, out: scores_of_users(a, b, out, packed, *term, rules))
-        return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
+        return dense_profile(scores, statistic.optimism(groups.sizes, term.own, groups.times))
 
 
 def _checked_weights(weights: Any) -> tuple[int, ...]:

@@ -17,36 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import comb, isqrt
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
 from privpac.data.threads import spread, workers
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import TooLargeError
 from privpac.guarantee import positive_int
-from privpac.result import register
-from privpac.rules.base import ConceptClass, Rule
-from privpac.rules.dimensions import interval_mistakes
+from privpac.rules.base import ByAgreement, ColumnCodes, Labellings, OneColumnClass, Predictions, Rule, dense_losses
+from privpac.rules.cuts import cut_mistakes, listed_condition, need_order
 from privpac.rules.kernels.cuts import contribution, sort_within_users
-from privpac.rules.labellings import Ints, Labellings, dense_losses
-from privpac.rules.one_column import listed_condition, need_order
-from privpac.rules.profile import Profile, Step, constant_profile
-from privpac.rules.rules import ByAgreement
-from privpac.rules.statistics import Statistic
-
-__all__ = [
-    "Interval",
-    "Intervals",
-    "MAX_POINTS",
-    "interval_labellings",
-    "range_labellings",
-]
-
+from privpac.rules.profile import Profile, Statistic, Step, constant_profile
 
 # Labellings by ranges of one column.
 #
@@ -61,7 +46,7 @@ NONE = np.int64(1 << 62)
 
 
 @jit
-def _table_minima(scores: Any, gap: Any, n: int, out: Any) -> Any:
+def _table_minima(scores: Array, gap: Array, n: int, out: Array) -> Any:
     """From the loss of every range, the least one for every pair of gaps; returns the least one with both ends in one
     gap."""
     same = scores[0]
@@ -78,7 +63,7 @@ def _table_minima(scores: Any, gap: Any, n: int, out: Any) -> Any:
 
 
 @jit
-def _walk(values: Any, weights: Any, held: Any, low: Any, high: Any) -> Any:
+def _walk(values: Array, weights: Array, held: Array, low: Array, high: Array) -> Any:
     """Least and greatest running sum of ``weights`` over the cuts of every gap; returns the greatest rise inside one
     gap."""
     gap, total, rise, least = 0, 0, 0, 0
@@ -100,7 +85,7 @@ def _walk(values: Any, weights: Any, held: Any, low: Any, high: Any) -> Any:
 
 
 @jit
-def _transform(costs: Any, place: Any) -> None:
+def _transform(costs: Array, place: Array) -> None:
     """``min over (i', j') of |place_i - place_i'| + |place_j - place_j'| + costs[i', j']``, in place, rows and then
     columns."""
     n = len(place)
@@ -125,7 +110,7 @@ def _transform(costs: Any, place: Any) -> None:
             )
 
 
-def interval_labellings(points: NDArray[np.uint64], size: int, profile: Profile, A: int, B: int) -> Labellings:
+def interval_labellings(points: Codes, size: int, profile: Profile, A: int, B: int) -> Labellings:
     """On a domain of ``size`` values."""
     held = np.unique(points)
     gap = np.searchsorted(held, np.arange(size + 1, dtype=np.uint64), side="left")
@@ -134,9 +119,7 @@ def interval_labellings(points: NDArray[np.uint64], size: int, profile: Profile,
     return _scored(points, least, int(same), A, B)
 
 
-def range_labellings(
-    points: NDArray[np.uint64], values: NDArray[np.uint64], labels: NDArray[np.uint8], A: int, B: int
-) -> Labellings:
+def range_labellings(points: Codes, values: Codes, labels: Bytes, A: int, B: int) -> Labellings:
     """The same for single records in W, on a domain of any size: the loss is the positives minus the rise of one
     running sum."""
     held = np.unique(points)
@@ -152,7 +135,7 @@ def range_labellings(
     return _scored(points, least, positives - int(rise), A, B)
 
 
-def _scored(points: NDArray[np.uint64], least: Ints, same: int, A: int, B: int) -> Labellings:
+def _scored(points: Codes, least: Ints, same: int, A: int, B: int) -> Labellings:
     """``least[i, j]``: the least loss of ranges with 1 on the ranks i..j-1 (``NONE`` unless i < j), ``same`` of those
     with none."""
     held, rank, times = np.unique(points, return_inverse=True, return_counts=True)
@@ -166,7 +149,7 @@ def _scored(points: NDArray[np.uint64], least: Ints, same: int, A: int, B: int) 
     _transform(costs, place)
     scores = np.minimum(costs[rows, columns], lengths + far)
 
-    def labels(i: int) -> NDArray[np.uint8]:
+    def labels(i: int) -> Bytes:
         low, high = (rows[i - 1], columns[i - 1]) if i else (0, 0)  # no 1 first, then by the gap of either end
         return ((rank >= low) & (rank < high)).astype(np.uint8)
 
@@ -177,11 +160,11 @@ MAX_POINTS = 5000
 """The most values a domain may have: 12.5 million rules, 200 MB for their scores."""
 
 
-@register("interval")
 @dataclass(frozen=True, repr=False)
 class Interval(Rule):
     """1 iff ``low <= code(x) < high``."""
 
+    saved_as: ClassVar[str] = "interval"
     feature: str
     domain: Domain
     low: int
@@ -194,11 +177,7 @@ class Interval(Rule):
         positive_int(self.low, "low", minimum=0, maximum=self.domain.size)
         positive_int(self.high, "high", minimum=self.low, maximum=self.domain.size)
 
-    @property
-    def features(self) -> Mapping[str, Domain]:
-        return {self.feature: self.domain}
-
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         return range_predictions(codes[self.feature], self.low, self.high)
 
     def edges(self, column: str) -> tuple[int, int]:
@@ -218,44 +197,29 @@ class Interval(Rule):
             return f"{self.feature} <= {high}"
         return f"{self.feature} >= {low}" if self.high == self.domain.size else f"{low} <= {self.feature} <= {high}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "feature": self.feature,
-            "domain": self.domain.to_dict(),
-            "low": self.low,
-            "high": self.high,
-            "label": self.label,
-        }
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            values["feature"], Domain.from_dict(values["domain"]), values["low"], values["high"], values["label"]
-        )
-
-
-def range_predictions(codes: NDArray[np.uint64], low: int, high: int) -> NDArray[np.int8]:
+def range_predictions(codes: Codes, low: int, high: int) -> Predictions:
     return ((codes >= low) & (codes < high)).astype(np.int8)
 
 
 @jit
 def _corners(
-    key: Any,
-    tag: Any,
-    offsets: Any,
+    key: Array,
+    tag: Array,
+    offsets: Array,
     part: int,
     parts: int,
     uses_minimum: bool,
-    offset: Any,
-    cap: Any,
+    offset: Array,
+    cap: Array,
     levels: int,
     n: int,
     longest: int,
-    own: Any,
-    triangles: Any,
-    empties: Any,
+    own: Array,
+    triangles: Array,
+    empties: Array,
 ) -> None:
-    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a voice, and the empty
+    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a score, and the empty
     range's scores."""
     place, prefix = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
     values = np.empty(longest + 1, dtype=np.int64)
@@ -307,7 +271,7 @@ def _corners(
 
 
 @jit
-def _scores(triangle: Any, n: int, empty: int) -> None:
+def _scores(triangle: Array, n: int, empty: int) -> None:
     """Two running sums, in place: entry ``id`` becomes the score of that id (ids never run ahead of the entries
     read)."""
     column = np.zeros(n + 1, dtype=np.int64)
@@ -325,9 +289,23 @@ def _scores(triangle: Any, n: int, empty: int) -> None:
 
 
 @dataclass(frozen=True)
-class Intervals(ConceptClass):
+class Intervals(OneColumnClass):
     """All ranges of one column.
 
+    Parameters
+    ----------
+    domain : Domain, optional
+        The column's domain; None takes the one that the data declare.
+    feature : str, optional
+        The column's name; None takes the only one.
+
+    Raises
+    ------
+    ParameterError
+        The domain has no order, or too many values.
+
+    Examples
+    --------
     >>> from privpac.data import Grid
     >>> fever = Intervals(Grid(35, 42, 0.1), feature="temperature")
     >>> print(fever.decode(fever.id_of(35, 51), label="mild"))
@@ -337,23 +315,17 @@ class Intervals(ConceptClass):
     domain: Domain | None = None
     feature: str | None = None
 
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"interval": {}}
+    rule_by_rule: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
-        if self.domain is None:
-            return
-        if not isinstance(self.domain, Domain):
-            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        self.check_domain()
         need_order(self.feature, self.domain)
-        if self.domain.size > MAX_POINTS:
+        if self.domain is not None and self.domain.size > MAX_POINTS:
             raise TooLargeError(
                 f"intervals need a domain of at most {MAX_POINTS} values, got {self.domain.size}; "
                 "declare a coarser one, such as Grid(lo, hi, step) with a larger step"
             )
-
-    @cached_property
-    def _points(self) -> int:
-        if self.domain is None:
-            raise ParameterError("this class has no domain yet: Intervals(Integers(0, 100)), or declare it in UserData")
-        return self.domain.size
 
     @property
     def size(self) -> int:
@@ -368,8 +340,6 @@ class Intervals(ConceptClass):
         return distinct * (distinct + 1) // 2 + 1
 
     # What is known
-
-    rule_by_rule: ClassVar[bool] = False
 
     @property
     def shattered_points(self) -> int:
@@ -388,13 +358,6 @@ class Intervals(ConceptClass):
 
     # Columns and rules
 
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return {self.feature: self.domain}
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> Intervals:
-        ((feature, domain),) = columns.items()
-        return Intervals(domain, feature)
-
     def id_of(self, low: int, high: int) -> int:
         """The id of the codes ``[low, high)``."""
         positive_int(low, "low", minimum=0, maximum=self._points)
@@ -403,9 +366,7 @@ class Intervals(ConceptClass):
 
     def split(self, hypothesis: int) -> tuple[int, int]:
         """The codes ``[low, high)`` of an id; (0, 0) is empty."""
-        if not 0 <= hypothesis < self.size:
-            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
-        if hypothesis == 0:
+        if self.checked(hypothesis) == 0:
             return 0, 0
         # Counted from the last id, the ranges that start at N-1, N-2, ... number 1, 2, ...
         back = self.size - 1 - hypothesis
@@ -413,12 +374,10 @@ class Intervals(ConceptClass):
         return self._points - 1 - row, self._points - (back - row * (row + 1) // 2)
 
     def decode(self, hypothesis: int, label: str = "1") -> Interval:
-        low, high = self.split(hypothesis)
-        assert self.domain is not None
-        return Interval(self.feature or "x", self.domain, low, high, label)
+        return Interval(self.column, self.known_domain, *self.split(hypothesis), label)
 
-    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
-        return range_predictions(codes[self.feature or "x"], *self.split(hypothesis))
+    def predictions(self, codes: ColumnCodes, hypothesis: int) -> Predictions:
+        return range_predictions(codes[self.column], *self.split(hypothesis))
 
     # Folding
 
@@ -431,12 +390,12 @@ class Intervals(ConceptClass):
         key, tag = sort_within_users(users.codes[columns[0]], users.labels, offsets)
         sizes = np.diff(offsets)
         offset, cap = statistic.shape(sizes)
-        triangles = np.zeros((statistic.voices, (n + 1) * (n + 2) // 2), dtype=np.int64)
+        triangles = np.zeros((statistic.n_scores, (n + 1) * (n + 2) // 2), dtype=np.int64)
         own = np.zeros((2, len(sizes)), dtype=np.int64)
         rest = (statistic.uses_minimum, offset, cap, statistic.bound, n, int(sizes.max(initial=0)), own, triangles)
         parts = workers() if len(key) > 1 << 14 else 1
         # Threads own rows, so that one triangle serves them all; each of them sees the score of the empty range.
-        empties = np.zeros((parts, statistic.voices), dtype=np.int64)
+        empties = np.zeros((parts, statistic.n_scores), dtype=np.int64)
         spread(
             lambda part, of: _corners(key, tag, offsets, part, of, *rest, empties[part]),
             [(p, parts) for p in range(parts)],
@@ -448,22 +407,18 @@ class Intervals(ConceptClass):
             first = np.concatenate([[True], scores[1:] != scores[:-1]])
             starts = np.flatnonzero(first) if 4 * int(first.sum()) < self.size else np.arange(self.size)
             steps.append(Step(v * self.size, starts.astype(np.uint64), self.size - 1, scores[starts]))
-        return Profile(tuple(steps), statistic.luck(sizes, own))
+        return Profile(tuple(steps), statistic.optimism(sizes, own))
 
     # Labellings
 
-    def _labellings(
-        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
-    ) -> Labellings:
-        name = self.feature or "x"
+    def _labellings(self, codes: ColumnCodes, rest: UserData, A: int, B: int, levels: int) -> Labellings:
+        name = self.column
         if int(rest.sizes.max(initial=0)) <= 1:
             assert rest.labels is not None
             return range_labellings(codes[name], rest.codes[name], rest.labels, A, B * levels)
         return interval_labellings(codes[name], self._points, self.losses(rest, levels), A, B)
 
-    def deciding_records(
-        self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]
-    ) -> tuple[Mapping[str, NDArray[np.uint64]], NDArray[np.uint8]]:
+    def deciding_records(self, codes: ColumnCodes, labels: Bytes) -> tuple[ColumnCodes, Bytes]:
         """An interval that holds the lowest and the highest 1 and not the nearest 0 on either side fits all records, if
         any interval does; without a 1 the empty one, id 0, fits."""
         ((name, points),) = codes.items()
@@ -479,8 +434,8 @@ class Intervals(ConceptClass):
         chosen = np.unique(np.array(keep, dtype=np.int64))
         return {name: points[chosen]}, labels[chosen]
 
-    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
-        points = codes[self.feature or "x"]
+    def dichotomies(self, codes: ColumnCodes) -> Iterator[tuple[Predictions, int, int]]:
+        points = codes[self.column]
         starts = [0, *(int(code) + 1 for code in np.unique(points).tolist())]
         widths = [b - a for a, b in zip(starts, [*starts[1:], self._points + 1])]
         # Both ends in one gap between points: nothing is inside.
@@ -488,3 +443,9 @@ class Intervals(ConceptClass):
         for i, (low, left) in enumerate(zip(starts, widths)):
             for high, right in zip(starts[i + 1 :], widths[i + 1 :]):
                 yield range_predictions(points, low, high), self.id_of(low, high), left * right
+
+
+def interval_mistakes(points: int) -> int:
+    """The same for the intervals that hold one point ``c``: ``c + 1`` left ends and ``points - c`` right ends, one
+    after the other."""
+    return max(k + cut_mistakes(points - (1 << k)) for k in range(points.bit_length()))

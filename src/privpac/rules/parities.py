@@ -9,44 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Codes
 from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
 from privpac.data.threads import even, spread
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.result import register
-from privpac.rules.base import ConceptClass, Rule
-from privpac.rules.enumerated import (
-    Bytes,
-    EnumeratedClass,
+from privpac.rules.base import (
+    ByAgreement,
+    ColumnCodes,
+    ConceptClass,
     Frozen,
-    columns_from_list,
-    columns_to_list,
-    declared_of,
-    domains_of,
-    domains_or_none,
-    frozen_columns,
+    Predictions,
+    Rule,
 )
+from privpac.rules.enumerated import EnumeratedClass, NamedColumns, domains_of, domains_or_none, frozen_columns
+from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.grouped import group, tally, terms
-from privpac.rules.profile import Profile, dense_profile
-from privpac.rules.rules import ByAgreement
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Profile, Statistic, dense_profile
 
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["MAX_COLUMNS", "Parities", "Parity"]
-
 MAX_COLUMNS = 20
 """The most columns: a million rules."""
 
-Codes = Mapping[str, NDArray[np.uint64]]
 _BLOCK = 12
 
 
@@ -58,20 +50,20 @@ def _two_valued(columns: Mapping[str, Domain | None]) -> None:
         )
 
 
-def masks(codes: Codes, names: Iterable[str]) -> NDArray[np.uint64]:
+def masks(codes: ColumnCodes, names: Iterable[str]) -> Codes:
     """The codes of yes/no columns as one bit mask per record."""
-    out: NDArray[np.uint64] | None = None
+    out: Codes | None = None
     for i, name in enumerate(names):
         out = codes[name].copy() if out is None else out | (codes[name] << np.uint64(i))
     assert out is not None
     return out
 
 
-@register("parity")
 @frozen(slots=False, repr=False)
 class Parity(Rule):
     """1 iff an odd number of the columns in the mask have code 1."""
 
+    saved_as: ClassVar[str] = "parity"
     columns: Mapping[str, Domain] = field(converter=frozen_columns)
     mask: int
     label: str = "1"
@@ -81,16 +73,12 @@ class Parity(Rule):
         positive_int(self.mask, "mask", minimum=0, maximum=(1 << len(self.columns)) - 1)
 
     @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
-    @property
     def reads(self) -> tuple[str, ...]:
         chosen = tuple(name for i, name in enumerate(self.columns) if self.mask >> i & 1)
         # Some column must be read to know the number of rows.
         return chosen or tuple(self.columns)[:1]
 
-    def predict_codes(self, codes: Codes) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         read = self.reads if self.mask else ()
         first = codes[self.reads[0]]
         return (sum((codes[name] for name in read), np.zeros(len(first), dtype=np.uint64)) & np.uint64(1)).astype(
@@ -103,16 +91,9 @@ class Parity(Rule):
             return "never"
         return parts[0] if len(parts) == 1 else f"an odd number of {', '.join(parts)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"columns": columns_to_list(self.columns), "mask": self.mask, "label": self.label}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(columns_from_list(values["columns"]), values["mask"], values["label"])
-
 
 @jit
-def _levels(row: Any, a: int, b: int, first: int) -> None:
+def _levels(row: Array, a: int, b: int, first: int) -> None:
     """The butterflies of widths ``first, 2 first, ...`` inside ``row[a:b]``."""
     width = first
     while width < b - a:
@@ -125,7 +106,7 @@ def _levels(row: Any, a: int, b: int, first: int) -> None:
 
 
 @jit
-def _walsh(row: Any) -> None:
+def _walsh(row: Array) -> None:
     """In place; blocks that fit the cache first, and none of those that hold only zeros."""
     block = min(len(row), 1 << _BLOCK)
     for a in range(0, len(row), block):
@@ -139,7 +120,15 @@ def _walsh(row: Any) -> None:
 
 @jit
 def _add_users(
-    groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, own: Any, first: int, last: int, scores: Any
+    groups: Bundle,
+    offset: Array,
+    cap: Array,
+    levels: int,
+    uses_minimum: bool,
+    own: Array,
+    first: int,
+    last: int,
+    scores: Array,
 ) -> None:
     starts, ends, places, weights, ones, sizes, times = groups
     row = np.empty(scores.shape[1], dtype=np.int32)
@@ -161,13 +150,27 @@ def _add_users(
 
 
 @frozen(slots=False)
-class Parities(EnumeratedClass):
+class Parities(NamedColumns, EnumeratedClass):
     """All 2**d parities of d yes/no columns (names, or names with domains of two values).
 
+    Parameters
+    ----------
+    domains : mapping of names to domains, or names, optional
+        The columns; None takes every feature of the data.
+
+    Raises
+    ------
+    ParameterError
+        A column has more than two values.
+
+    Examples
+    --------
     >>> print(Parities(["smoker", "drinks"]).with_columns({"smoker": Integers(0, 1), "drinks": Integers(0,
     ...     1)}).decode(3))
     1 when an odd number of smoker = 1, drinks = 1
     """
+
+    inherits: ClassVar[bool] = False  # see bind
 
     domains: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
 
@@ -214,9 +217,6 @@ class Parities(EnumeratedClass):
 
     # Columns and rules
 
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.domains or {})
-
     def bind(self, users: Users) -> tuple[Parities, Users]:
         declared = dict.fromkeys(users.features) if self.domains is None else self.columns
         # A yes/no column that nobody declared is read as 0 and 1.
@@ -225,13 +225,10 @@ class Parities(EnumeratedClass):
             Parities({name: Integers(0, 1) if domain is None else domain for name, domain in known.items()}), users
         )
 
-    def with_columns(self, columns: Mapping[str, Domain]) -> Parities:
-        return Parities(columns)
-
     def decode(self, hypothesis: int, label: str = "1") -> Parity:
         return Parity(domains_of(self.columns), self.checked(hypothesis), label)
 
-    def table(self, codes: Codes, first: int, last: int) -> Bytes:
+    def table(self, codes: ColumnCodes, first: int, last: int) -> Bytes:
         chosen = masks(codes, self.columns)[:, None] & np.arange(first, last, dtype=np.uint64)
         return np.asarray(np.bitwise_count(chosen) & np.uint8(1), dtype=np.uint8)
 
@@ -245,21 +242,21 @@ class Parities(EnumeratedClass):
         groups = group(masks(users.codes, columns), users.labels, users.offsets)
         term = terms(groups, statistic)
         spans = even(len(groups.sizes), 1 + (1 << 16) // self.size)
-        scores = np.zeros((len(spans), statistic.voices, self.size), dtype=np.int64)
+        scores = np.zeros((len(spans), statistic.n_scores, self.size), dtype=np.int64)
         rest = (tuple(groups), *term)
         spread(lambda i, a, b: _add_users(*rest, a, b, scores[i]), [(i, a, b) for i, (a, b) in enumerate(spans)])
-        return dense_profile(scores.sum(axis=0), statistic.luck(groups.sizes, term.own, groups.times))
+        return dense_profile(scores.sum(axis=0), statistic.optimism(groups.sizes, term.own, groups.times))
 
     # Labellings: linear algebra over two elements
 
-    def dichotomies(self, codes: Codes) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+    def dichotomies(self, codes: ColumnCodes) -> Iterator[tuple[Predictions, int, int]]:
         pivots = sorted(_reduced((int(x), 0) for x in np.unique(masks(codes, self.columns)).tolist()) or {})
         alike = 1 << len(self.columns) - len(pivots)
         for chosen in range(1 << len(pivots)):
             mask = sum(1 << bit for i, bit in enumerate(pivots) if chosen >> i & 1)
             yield self.predictions(codes, mask), mask, alike
 
-    def consistent(self, codes: Codes, labels: NDArray[np.uint8]) -> int | None:
+    def consistent(self, codes: ColumnCodes, labels: Bytes) -> int | None:
         pairs = np.unique(2 * masks(codes, self.columns) + labels).tolist()
         pivots = _reduced((int(pair) >> 1, int(pair) & 1) for pair in pairs)
         return None if pivots is None else sum(label << bit for bit, (_, label) in pivots.items())

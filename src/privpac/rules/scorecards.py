@@ -1,7 +1,7 @@
-"""A points card: whole points for each answer, yes above a threshold.
+"""A scorecard: whole points for each answer, yes above a threshold.
 
-A card is read as clinicians read one: look up the points of each column, add them, compare with the threshold.  It may
-carry a calibration: how often the label was 1 in each of a few bands of points, released with the card.
+A scorecard is read as clinicians read one: look up the points of each column, add them, compare with the threshold.  It
+may carry a calibration: how often the label was 1 in each of a few calibration bins, released with the scorecard.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from privpac.data.domains import values_of
 from privpac.errors import ParameterError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, precision
 from privpac.parameters import bounds, named, whole
-from privpac.result import register
-from privpac.rules.base import Rule
-from privpac.rules.enumerated import Frozen, domains_or_none
+from privpac.rules.base import Frozen, Rule
+from privpac.rules.enumerated import domains_or_none
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -36,36 +35,14 @@ from privpac.rules.wide_columns import (
     read_missing,
 )
 
-__all__ = [
-    "Band",
-    "Card",
-    "CardLine",
-    "Cards",
-    "CodeShape",
-    "CodeTable",
-    "LANES",
-    "MAX_COORDINATES",
-    "PointsCard",
-    "U",
-    "band_edges",
-    "bands_of",
-    "bins_of",
-    "code_rows",
-    "code_table",
-    "nearest",
-    "sigmoid_table",
-]
-
-
-# The public codes of a points card's columns: how the bin of a value becomes a few integers.
+# The public codes of a scorecard's columns: how the bin of a value becomes a few integers.
 #
 # All units are ``1/U`` with ``U = 4096``.
 #
 # * A column of numbers with ``B`` bins has at most three smooth waves: bin ``b`` at ``x = (b + 1/2)/B`` has the
 #   coordinates ``-U cos(pi k x)/k``, ``k = 1..min(3, B - 1)``, to the nearest integer; two bins have one coordinate,
 #   ``-U`` and ``+U``.  Three waves cost the noise of three coordinates however fine the cuts are.  A missing value has
-#   0
-#   in these and ``U`` in a last coordinate of its own.
+#   0 in these and ``U`` in a last coordinate of its own.
 # * A category has ``U`` at its code and 0 elsewhere; missing is one more code.
 #
 # The norm of a column's code is below ``7 U/6``: the coordinates are at most ``U``, ``U/2`` and ``U/3`` rounded, 4096,
@@ -82,7 +59,7 @@ LANES = 3
 """Neighbouring coordinates in which one code may differ from 0."""
 
 MAX_COORDINATES = 1 << 18
-"""With fewer coordinates every sum of the card stays within 64 bits."""
+"""With fewer coordinates every sum of the scorecard stays within 64 bits."""
 
 _SCORES_A_UNIT = 256
 
@@ -129,7 +106,7 @@ def code_rows(shape: CodeShape) -> tuple[tuple[int, ...], ...]:
     ((-3547, -1024, 0), (0, 2048, 0), (3547, -1024, 0), (0, 0, 4096))
     """
     if shape.bins < 1 or shape.codes < 2:
-        raise ParameterError(f"a column of a card needs two codes or more, got {shape.codes}")
+        raise ParameterError(f"a column of a scorecard needs two codes or more, got {shape.codes}")
     if not shape.ordered:
         return tuple(tuple(U * (i == k) for k in range(shape.codes)) for i in range(shape.codes))
     rows = [[_wave(b, k, shape.bins) for k in range(1, shape.waves + 1)] for b in range(shape.bins)]
@@ -196,7 +173,8 @@ def code_table(shapes: Sequence[CodeShape]) -> CodeTable:
     coordinates = sum(shape.width for shape in shapes)
     if coordinates >= MAX_COORDINATES:
         raise TooLargeError(
-            f"a card of {coordinates} coordinates is too wide, fewer than {MAX_COORDINATES} are allowed; declare fewer "
+            f"a scorecard of {coordinates} coordinates is too wide, fewer than {MAX_COORDINATES} are allowed; "
+            "declare fewer "
             "categories or columns"
         )
     base: list[int] = []
@@ -230,11 +208,11 @@ def _sparse(shape: CodeShape) -> list[tuple[int, ...]]:
     return [*rows, alone] if shape.missing else rows
 
 
-MAX_TOP = 1000
+_MAX_TOP = 1000
 """The most points that one answer may have."""
 
 
-class Band(NamedTuple):
+class CalibrationBin(NamedTuple):
     """Points up to ``last``, and how often the label is 1 there: a rate, and the ends of its interval."""
 
     last: int
@@ -243,7 +221,7 @@ class Band(NamedTuple):
     high: Fraction
 
 
-class CardLine(NamedTuple):
+class ScorecardLine(NamedTuple):
     """One answer, or several neighbouring ones, and their points."""
 
     answer: str
@@ -257,43 +235,43 @@ def bins_of(column: BinnedColumn, codes: NDArray[np.uint64]) -> NDArray[np.uint1
     return out
 
 
-def band_edges(most: int, bands: int) -> tuple[int, ...]:
-    """The last sum of points of each band: ``0..most`` in bands of equal width, fewer where there are fewer sums."""
-    count = max(1, min(bands, most + 1))
+def calibration_edges(most: int, bins: int) -> tuple[int, ...]:
+    """The last sum of points of each bin: ``0..most`` in bins of equal width, fewer where there are fewer sums."""
+    count = max(1, min(bins, most + 1))
     return tuple((most + 1) * (g + 1) // count - 1 for g in range(count))
 
 
-def bands_of(totals: NDArray[np.int64], edges: Sequence[int]) -> NDArray[np.int64]:
-    """In which band each sum of points lies."""
+def calibration_bins_of(totals: NDArray[np.int64], edges: Sequence[int]) -> NDArray[np.int64]:
+    """In which bin each sum of points lies."""
     return np.searchsorted(np.array(edges, np.int64), totals, side="left")
 
 
-@register("points-card")
 @dataclass(frozen=True, repr=False)
-class Card(Rule):
+class Scorecard(Rule):
     """Points of every bin of every column; 1 iff their sum exceeds ``threshold``.
 
-    ``top`` is the most that one answer can have; ``bands`` is the calibration, empty without one.
+    ``top`` is the most that one answer can have; ``calibration`` has its bins, empty without one.
     """
 
+    saved_as: ClassVar[str] = "points-scorecard"
     columns: tuple[BinnedColumn, ...]
     points: tuple[tuple[int, ...], ...]
     threshold: int
     top: int
     label: str = "1"
-    bands: tuple[Band, ...] = ()
+    calibration: tuple[CalibrationBin, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.points) or not self.columns:
-            raise ParameterError("a card has points for each of its columns")
+            raise ParameterError("a scorecard has points for each of its columns")
         for column, points in zip(self.columns, self.points):
-            if len(points) != column.width or not all(0 <= p <= self.top <= MAX_TOP for p in points):
+            if len(points) != column.width or not all(0 <= p <= self.top <= _MAX_TOP for p in points):
                 raise ParameterError(f"column {column.name!r} needs {column.width} points from 0 to {self.top}")
-        lasts = [band.last for band in self.bands]
+        lasts = [each_bin.last for each_bin in self.calibration]
         if lasts and (lasts != sorted(set(lasts)) or lasts[-1] != self.most or lasts[0] < 0):
-            raise ParameterError("the bands of a card must increase and end with the most points there are")
-        if any(not 0 <= band.low <= band.rate <= band.high <= 1 for band in self.bands):
-            raise ParameterError("the rates of a card must lie in their intervals, within 0 and 1")
+            raise ParameterError("the bins of a scorecard must increase and end with the most points there are")
+        if any(not 0 <= each_bin.low <= each_bin.rate <= each_bin.high <= 1 for each_bin in self.calibration):
+            raise ParameterError("the rates of a scorecard must lie in their intervals, within 0 and 1")
 
     @property
     def features(self) -> Mapping[str, Domain]:
@@ -309,8 +287,8 @@ class Card(Rule):
         return [(column, points) for column, points in zip(self.columns, self.points) if len(set(points)) > 1]
 
     @property
-    def cards(self) -> tuple[Card, ...]:
-        """The cards that a page shows."""
+    def scorecards(self) -> tuple[Scorecard, ...]:
+        """The scorecards that a page shows."""
         return (self,)
 
     @property
@@ -336,27 +314,27 @@ class Card(Rule):
         return (self.totals(codes) > self.threshold).astype(np.int8)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """For each row the chances of 0 and of 1, from the calibration: the rate of its band of points."""
-        if not self.bands:
+        """For each row the chances of 0 and of 1, from the calibration: the rate of its bin of points."""
+        if not self.calibration:
             raise ParameterError(
-                "this card was learned without a calibration, so it has no chances; learn it with calibrate='1/10'"
+                "this scorecard was learned without a calibration, so it has no chances; learn it with calibrate='1/10'"
             )
         ones = self.rates(self.encode(X))
         return np.stack([1 - ones, ones], axis=1)
 
     def rates(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
-        """How often the label is 1 in the band of each row, of a card with a calibration."""
-        rates = np.array([float(band.rate) for band in self.bands])
-        return rates[bands_of(self.totals(codes), [band.last for band in self.bands])]
+        """How often the label is 1 in the bin of each row, of a scorecard with a calibration."""
+        rates = np.array([float(each_bin.rate) for each_bin in self.calibration])
+        return rates[calibration_bins_of(self.totals(codes), [each_bin.last for each_bin in self.calibration])]
 
     # Words
 
-    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[CardLine]:
+    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[ScorecardLine]:
         """The answers of a column and their points, neighbouring bins with the same points together."""
         domain = values_of(column.domain)
         if column.is_category:
             return [
-                CardLine(domain.text(code) if code < column.bins else "missing", points[code])
+                ScorecardLine(domain.text(code) if code < column.bins else "missing", points[code])
                 for code in range(column.width)
             ]
         runs = [(value, list(run)) for value, run in groupby(range(column.bins), key=lambda b: points[b])]
@@ -364,15 +342,15 @@ class Card(Rule):
         for i, (value, run) in enumerate(runs):
             last = run[-1]
             if len(run) == 1 and column.bins == domain.size:
-                out.append(CardLine(domain.text(last), value))
+                out.append(ScorecardLine(domain.text(last), value))
             elif last < column.bins - 1:
-                out.append(CardLine(f"≤ {domain.text(column.edges[last] - 1)}", value))
+                out.append(ScorecardLine(f"≤ {domain.text(column.edges[last] - 1)}", value))
             else:
-                out.append(CardLine("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
-        return [*out, CardLine("missing", points[-1])] if column.has_missing else out
+                out.append(ScorecardLine("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
+        return [*out, ScorecardLine("missing", points[-1])] if column.has_missing else out
 
     @property
-    def table(self) -> list[tuple[str, list[CardLine]]]:
+    def table(self) -> list[tuple[str, list[ScorecardLine]]]:
         """Name and lines of every column whose answers differ in points."""
         return [(column.name, self.lines(column, points)) for column, points in self._varied]
 
@@ -404,21 +382,21 @@ class Card(Rule):
         ]
         if self.idle:
             out.append(f"  no points: {', '.join(self.idle)}")
-        if self.bands:
-            out.append("  points and how often: " + " · ".join(self.band_words()))
+        if self.calibration:
+            out.append("  points and how often: " + " · ".join(self.calibration_words()))
         return out
 
-    def band_words(self) -> list[str]:
-        """The calibration, band by band."""
-        starts = [0, *(band.last + 1 for band in self.bands)]
+    def calibration_words(self) -> list[str]:
+        """The calibration, bin by bin."""
+        starts = [0, *(each_bin.last + 1 for each_bin in self.calibration)]
         return [
-            f"{start}–{band.last}: {float(band.rate):.0%} ({float(band.low):.0%} to {float(band.high):.0%})"
-            for start, band in zip(starts, self.bands)
+            f"{start}–{last}: {float(rate):.0%} ({float(low):.0%} to {float(high):.0%})"
+            for start, (last, rate, low, high) in zip(starts, self.calibration)
         ]
 
     @property
-    def picture(self) -> Literal["domain", "regions", "card", "none"]:
-        return "none" if self.condition() in ("always", "never") else "card"
+    def picture(self) -> Literal["domain", "regions", "scorecard", "none"]:
+        return "none" if self.condition() in ("always", "never") else "scorecard"
 
     # Storage
 
@@ -429,7 +407,7 @@ class Card(Rule):
             "threshold": self.threshold,
             "top": self.top,
             "label": self.label,
-            "bands": [list(band) for band in self.bands],
+            "calibration": [list(each_bin) for each_bin in self.calibration],
         }
 
     @classmethod
@@ -441,8 +419,8 @@ class Card(Rule):
             _whole(values["top"]),
             str(values["label"]),
             tuple(
-                Band(_whole(last), Fraction(rate), Fraction(low), Fraction(high))
-                for last, rate, low, high in values["bands"]
+                CalibrationBin(_whole(last), Fraction(rate), Fraction(low), Fraction(high))
+                for last, rate, low, high in values["calibration"]
             ),
         )
 
@@ -453,52 +431,55 @@ def _whole(value: Any) -> int:
     return value
 
 
-# Points cards for more than two labels: one for each label against the rest, all in the same points.
+# Scorecards for more than two labels: one for each label against the rest, all in the same points.
 #
 # The answer is the label whose points are furthest above its threshold, or least below it; the first of them in the
 # declared order where several are.
 
 
-@register("points-cards")
 @dataclass(frozen=True, repr=False)
-class Cards(Rule):
-    """A card for each label, named by the card's own ``label``."""
+class ScorecardPerLabel(Rule):
+    """A scorecard for each label, named by the scorecard's own ``label``."""
 
-    cards: tuple[Card, ...]
+    saved_as: ClassVar[str] = "scorecards"
+    scorecards: tuple[Scorecard, ...]
     label: str = "1"
 
     def __post_init__(self) -> None:
-        if len(self.cards) < 2 or len(set(self.names)) < len(self.cards):
-            raise ParameterError("cards for several labels are two or more, each of a label of its own")
-        if any(card.columns != self.cards[0].columns or card.top != self.cards[0].top for card in self.cards):
-            raise ParameterError("cards for several labels have the same columns and the same top")
-        if len({bool(card.bands) for card in self.cards}) > 1:
-            raise ParameterError("either all cards for several labels are calibrated, or none")
+        if len(self.scorecards) < 2 or len(set(self.names)) < len(self.scorecards):
+            raise ParameterError("scorecards for several labels are two or more, each of a label of its own")
+        if any(
+            scorecard.columns != self.scorecards[0].columns or scorecard.top != self.scorecards[0].top
+            for scorecard in self.scorecards
+        ):
+            raise ParameterError("scorecards for several labels have the same columns and the same top")
+        if len({bool(scorecard.calibration) for scorecard in self.scorecards}) > 1:
+            raise ParameterError("either all scorecards for several labels are calibrated, or none")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The labels."""
-        return tuple(card.label for card in self.cards)
+        return tuple(scorecard.label for scorecard in self.scorecards)
 
     @property
     def features(self) -> Mapping[str, Domain]:
-        return self.cards[0].features
+        return self.scorecards[0].features
 
     @property
     def reads(self) -> tuple[str, ...]:
-        read = {name for card in self.cards for name in card.reads}
+        read = {name for scorecard in self.scorecards for name in scorecard.reads}
         return tuple(name for name in self.features if name in read)
 
     @property
-    def bands(self) -> tuple[Any, ...]:
-        """Of all cards; empty without a calibration."""
-        return tuple(band for card in self.cards for band in card.bands)
+    def calibration(self) -> tuple[Any, ...]:
+        """Of all scorecards; empty without a calibration."""
+        return tuple(each_bin for scorecard in self.scorecards for each_bin in scorecard.calibration)
 
     # Predicting
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         """The place of the label."""
-        above = np.stack([card.totals(codes) - card.threshold for card in self.cards], axis=1)
+        above = np.stack([scorecard.totals(codes) - scorecard.threshold for scorecard in self.scorecards], axis=1)
         said: NDArray[np.int8] = np.argmax(above, axis=1).astype(np.int8)
         return said
 
@@ -507,26 +488,27 @@ class Cards(Rule):
         return np.array(self.names)[super().predict(X)]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """For each row the chances of the labels, in their order: each card's rate, and all of them made to add up to
-        1; alike where all are 0."""
-        if not self.bands:
+        """For each row the chances of the labels, in their order: each scorecard's rate, and all of them made to add up
+        to 1; alike where all are 0."""
+        if not self.calibration:
             raise ParameterError(
-                "these cards were learned without a calibration, so they have no chances; learn with calibrate='1/10'"
+                "these scorecards were learned without a calibration, so they have no chances; learn with "
+                "calibrate='1/10'"
             )
         codes = self.encode(X)
-        rates = np.stack([card.rates(codes) for card in self.cards], axis=1)
+        rates = np.stack([scorecard.rates(codes) for scorecard in self.scorecards], axis=1)
         whole = rates.sum(axis=1, keepdims=True)
-        return np.where(whole > 0, rates / np.where(whole > 0, whole, 1), 1 / len(self.cards))
+        return np.where(whole > 0, rates / np.where(whole > 0, whole, 1), 1 / len(self.scorecards))
 
     # Words
 
     @property
     def _constant(self) -> str | None:
         """The label that is named whatever the answers are."""
-        for card in self.cards:
-            others = [other.most - other.threshold for other in self.cards if other is not card]
-            if card.least - card.threshold > max(others):
-                return card.label
+        for scorecard in self.scorecards:
+            others = [other.most - other.threshold for other in self.scorecards if other is not scorecard]
+            if scorecard.least - scorecard.threshold > max(others):
+                return scorecard.label
         return None
 
     def condition(self) -> str:
@@ -539,33 +521,37 @@ class Cards(Rule):
         return "\n".join(
             [
                 said,
-                *(line for card in self.cards for line in (f" {card.label}, threshold {card.threshold}", *card.rows())),
+                *(
+                    line
+                    for scorecard in self.scorecards
+                    for line in (f" {scorecard.label}, threshold {scorecard.threshold}", *scorecard.rows())
+                ),
             ]
         )
 
     @property
-    def picture(self) -> Literal["domain", "regions", "card", "none"]:
-        return "none" if self._constant else "card"
+    def picture(self) -> Literal["domain", "regions", "scorecard", "none"]:
+        return "none" if self._constant else "scorecard"
 
     # Storage
 
     def to_dict(self) -> dict[str, Any]:
-        return {"cards": [card.to_dict() for card in self.cards], "label": self.label}
+        return {"scorecards": [scorecard.to_dict() for scorecard in self.scorecards], "label": self.label}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(tuple(Card.from_dict(card) for card in values["cards"]), str(values["label"]))
+        return cls(tuple(Scorecard.from_dict(scorecard) for scorecard in values["scorecards"]), str(values["label"]))
 
 
-# The class of points cards over the columns of a wide table: what is learned, in public numbers only.
+# The class of scorecards over the columns of a wide table: what is learned, in public numbers only.
 
 
-MAX_STEPS = 10_000
+_MAX_STEPS = 10_000
 
 
 @frozen(slots=False, field_transformer=named)
-class PointsCard(WideClass):
-    """Points cards: whole points for each public bin of each column, yes above a threshold.
+class Scorecards(WideClass):
+    """Scorecards: whole points for each public bin of each column, yes above a threshold.
 
     Parameters
     ----------
@@ -576,22 +562,30 @@ class PointsCard(WideClass):
         to the domains.
     steps : steps of the descent.
     top : the most points one answer can have.
-    classes : the labels, where there are more than two: one card against the rest for each.
+    classes : the labels, where there are more than two: one scorecard against the rest for each.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.data import Categories, Integers
-    >>> card = PointsCard({"age": Integers(0, 120), "ward": Categories(["a", "b", "c"])})
-    >>> card.codes.coordinates, card.vc_dimension
+    >>> scorecard = Scorecards({"age": Integers(0, 120), "ward": Categories(["a", "b", "c"])})
+    >>> scorecard.codes.coordinates, scorecard.vc_dimension
     (6, 18)
     """
+
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scorecard": {}}
+    own_method: ClassVar[str | None] = "scorecard"
 
     columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
-    steps: int = field(default=40, converter=whole, metadata=bounds(maximum=MAX_STEPS))
-    top: int = field(default=20, converter=whole, metadata=bounds(maximum=MAX_TOP))
+    steps: int = field(default=40, converter=whole, metadata=bounds(maximum=_MAX_STEPS))
+    top: int = field(default=20, converter=whole, metadata=bounds(maximum=_MAX_TOP))
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
-
-    own_method: ClassVar[str | None] = "card"
 
     def __attrs_post_init__(self) -> None:
         if self.columns is not None and all(domain is not None for domain in self.columns.values()):
@@ -604,23 +598,23 @@ class PointsCard(WideClass):
             [CodeShape(not column.is_category, column.bins, column.has_missing) for column in self.binned]
         )
 
-    # Cards
+    # ScorecardPerLabel
 
     @property
     def size(self) -> int:
         """So many tables of points and thresholds there are; many of them predict alike."""
         answers: int = sum(column.width for column in self.binned)
-        cards: int = (self.top + 1) ** answers * (self.top * len(self.binned) + 2)
-        return cards if self.labels == 2 else cards**self.labels
+        scorecards: int = (self.top + 1) ** answers * (self.top * len(self.binned) + 2)
+        return scorecards if self.labels == 2 else scorecards**self.labels
 
     @property
     def vc_dimension(self) -> int:
         """An upper bound: one weight for every answer but the first of a column, and a threshold; with more labels that
-        of each card against the rest, together."""
+        of each scorecard against the rest, together."""
         one: int = 1 + sum(column.width - 1 for column in self.binned)
         return one if self.labels == 2 else one * self.labels
 
-    def decode(self, hypothesis: int, label: str = "1") -> Card:
+    def decode(self, hypothesis: int, label: str = "1") -> Scorecard:
         self._refuse()
 
     def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:

@@ -15,15 +15,15 @@ from attrs import Attribute, field, frozen
 from flint import arb
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Ints
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.data.threads import spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import as_arb
 from privpac.parameters import TREE_LEVELS, bounds, named, probability, whole
-from privpac.result import register
-from privpac.rules.base import Rule
-from privpac.rules.enumerated import Frozen, domains_of, domains_or_none
+from privpac.rules.base import Frozen, Rule
+from privpac.rules.enumerated import domains_of, domains_or_none
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -38,21 +38,6 @@ from privpac.rules.wide_columns import (
 
 if TYPE_CHECKING:
     from privpac.data import Users
-
-__all__ = [
-    "Branch",
-    "CellsKernel",
-    "PairSums",
-    "Side",
-    "SmallTree",
-    "SmallTrees",
-    "TreeCells",
-    "TreeQuestion",
-    "TreeShape",
-    "cells_of",
-    "pair_count",
-]
-
 
 # Which small trees there are: ids, prior, price.  Public numbers alone.
 #
@@ -173,8 +158,6 @@ class TreeShape:
 # cells of label ``k`` are those of label ``k`` less those of label 0.
 
 
-Ints = NDArray[np.int64]
-
 _BLOCK = 1 << 13
 """Rows in work at a time: their bins stay in the cache."""
 
@@ -228,7 +211,7 @@ def _places(columns: tuple[BinnedColumn, ...]) -> tuple[Ints, int]:
 
 
 @jit
-def _weigh(labels: Any, offsets: Any, first: int, last: int, levels: int, signed: bool, weights: Any) -> None:
+def _weigh(labels: Array, offsets: Array, first: int, last: int, levels: int, signed: bool, weights: Array) -> None:
     """The weight of every record of some users; a user's together are at most ``levels``."""
     start = offsets[first]
     for user in range(first, last):
@@ -240,7 +223,7 @@ def _weigh(labels: Any, offsets: Any, first: int, last: int, levels: int, signed
 
 
 @jit
-def _add(bins: Any, weights: Any, bases: Any, places: Any, widths: Any, out: Any) -> None:
+def _add(bins: Array, weights: Array, bases: Array, places: Array, widths: Array, out: Array) -> None:
     """Add the weights of some records to the tables of all pairs of columns."""
     d, n = bins.shape
     for j in range(d):
@@ -359,7 +342,6 @@ class Branch:
     labels: tuple[int, ...]
 
 
-@register("small-tree")
 @dataclass(frozen=True, repr=False)
 class SmallTree(Rule):
     """A question, and on each side of it a label or one more question.
@@ -367,6 +349,7 @@ class SmallTree(Rule):
     ``names`` are what the labels mean where there are more than two.
     """
 
+    saved_as: ClassVar[str] = "small-tree"
     columns: tuple[BinnedColumn, ...]
     root: TreeQuestion
     yes: Branch
@@ -537,11 +520,21 @@ class SmallTrees(WideClass):
     max_cells : most pairs of bins, and of tests.
     classes : the labels, where there are more than two.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> trees = SmallTrees({"age": Integers(0, 120), "dose": Integers(0, 9)})
     >>> trees.size, str(trees.decode(0, label="cured"))
     (230496, 'cured never')
     """
+
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"small-tree": {}}
+    own_method: ClassVar[str | None] = "small-tree"
 
     columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     depth: int = field(default=2, converter=_depth)
@@ -609,8 +602,6 @@ class SmallTrees(WideClass):
         """An upper bound: a shattered set needs a tree for every labelling."""
         return max(1, self.size.bit_length() - 1)
 
-    own_method: ClassVar[str | None] = "small-tree"
-
     def price(self, hypothesis: int) -> float:
         """``ln(1/prior)`` of a tree, in nats."""
         prior = self.shape.of_tree(hypothesis)
@@ -642,6 +633,7 @@ class SmallTrees(WideClass):
     # Folding
 
     def cells_kernel(self) -> CellsKernel:
+        """What one user adds to :meth:`cells`."""
         return CellsKernel(self.binned, self.levels, self.labels)
 
     def cells(self, users: Users) -> TreeCells:

@@ -15,43 +15,45 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import comb
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
-from privpac.data import Domain, Integers, UserData, Users
+from privpac.arrays import Array, Bools, Bytes, Codes, Ints
+from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
-from privpac.result import register
-from privpac.rules.base import ConceptClass, Poll, Rule
-from privpac.rules.cuts import Labelling, cut_labellings, cut_poll, merged, value_labellings, zero_steps
-from privpac.rules.dimensions import cut_mistakes
-from privpac.rules.enumerated import (
+from privpac.rules.base import (
+    ByAgreement,
+    ColumnCodes,
+    FewValues,
     Frozen,
-    columns_from_list,
-    columns_to_list,
-    declared_of,
-    domains_of,
-    domains_or_none,
-    frozen_columns,
+    Labellings,
+    Layout,
+    Poll,
+    Predictions,
+    Rule,
 )
-from privpac.rules.kernels.coarse_pass import CutColumn, Survey, survey, worthwhile
-from privpac.rules.kernels.cuts import OneColumn
-from privpac.rules.kernels.points import OneValue, zero_values
-from privpac.rules.labellings import Ints, Labellings
-from privpac.rules.one_column import DIRECTIONS, VALUE_DIRECTIONS, check_cut, cut_condition, cut_predictions, gap_minima
+from privpac.rules.cuts import (
+    DIRECTIONS,
+    VALUE_DIRECTIONS,
+    Labelling,
+    LineClass,
+    check_cut,
+    check_directions,
+    cut_condition,
+    cut_labellings,
+    cut_mistakes,
+    cut_poll,
+    cut_predictions,
+    gap_minima,
+    merged,
+    value_labellings,
+)
+from privpac.rules.enumerated import NamedColumns, domains_of, domains_or_none, frozen_columns
+from privpac.rules.kernels.cuts import Line
 from privpac.rules.profile import Profile, Step
-from privpac.rules.rules import ByAgreement, FewValues, Layout
-from privpac.rules.statistics import Statistic
-
-__all__ = [
-    "Stump",
-    "Stumps",
-    "stump_labellings",
-]
-
 
 # Labellings by cuts of one of several columns, or by single values where a column has no order.
 #
@@ -73,7 +75,7 @@ _FAR = np.int64(1 << 61)
 
 
 @jit
-def _update(sums: Any, least: Any, leaf: int, change: Any) -> None:
+def _update(sums: Array, least: Array, leaf: int, change: Any) -> None:
     sums[leaf] += change
     least[leaf] += change
     node = leaf >> 1
@@ -85,7 +87,7 @@ def _update(sums: Any, least: Any, leaf: int, change: Any) -> None:
 
 
 @jit
-def _sweep(order: Any, ends: Any, rank: Any, values: Any, cost: Any, out: Any) -> None:
+def _sweep(order: Array, ends: Array, rank: Array, values: Array, cost: Any, out: Array) -> None:
     """``out[i] = min(out[i], min over j)`` while the cut of h passes the records ``order``, ``ends[i]`` of them before
     cut i.
 
@@ -132,11 +134,11 @@ class _Column:
     def places(self) -> int:
         return len(self.costs[0])
 
-    def says(self, i: int) -> NDArray[np.bool_]:
+    def says(self, i: int) -> Bools:
         """The labels of a place in the first direction."""
         return self.rank >= i if self.ordered else self.rank == i
 
-    def sums(self, weights: NDArray[Any]) -> NDArray[Any]:
+    def sums(self, weights: Array) -> Array:
         """The sum of the weights of the records that each place labels 1 in the first direction."""
         by_rank = np.zeros(self.places, dtype=weights.dtype)
         np.add.at(by_rank, self.rank, weights)
@@ -145,7 +147,7 @@ class _Column:
         return np.cumsum(by_rank[::-1], dtype=weights.dtype)[::-1]
 
 
-def _read(codes: NDArray[np.uint64], steps: Sequence[Step], directions: int, B: int, ordered: bool) -> _Column:
+def _read(codes: Codes, steps: Sequence[Step], directions: int, B: int, ordered: bool) -> _Column:
     """``steps``: two for each direction."""
     held, rank, times = np.unique(codes, return_inverse=True, return_counts=True)
     pairs = [(steps[2 * d], steps[2 * d + 1]) for d in range(directions)]
@@ -155,7 +157,7 @@ def _read(codes: NDArray[np.uint64], steps: Sequence[Step], directions: int, B: 
     return _Column(rank.astype(np.int64), counts, [B * cost for cost in found], ordered)
 
 
-def _value_minima(values: Step, nobody: Step, held: NDArray[np.uint64]) -> Ints:
+def _value_minima(values: Step, nobody: Step, held: Codes) -> Ints:
     """The loss of every held value, and the least one of all others."""
     every = values.scores[np.searchsorted(values.starts, np.arange(values.end + 1, dtype=np.uint64), side="right") - 1]
     others = np.append(np.delete(every, held.astype(np.int64)), nobody.scores)
@@ -163,11 +165,7 @@ def _value_minima(values: Step, nobody: Step, held: NDArray[np.uint64]) -> Ints:
 
 
 def stump_labellings(
-    columns: Sequence[tuple[NDArray[np.uint64], bool]],
-    directions: tuple[str, ...],
-    profile: Profile,
-    A: int,
-    B: int,
+    columns: Sequence[tuple[Codes, bool]], directions: tuple[str, ...], profile: Profile, A: int, B: int
 ) -> Labellings:
     """``columns``: the codes of each, and whether it is ordered."""
     size, ways = len(columns[0][0]), len(directions)
@@ -190,7 +188,7 @@ def stump_labellings(
                     _sweep(order, column.below, other.rank, start, np.int64(cost), scores[k][h])
     where = [(k, d, i) for k, column in enumerate(read) for d in range(ways) for i in range(column.places)]
 
-    def bits(place: tuple[int, int, int]) -> NDArray[np.uint8]:
+    def bits(place: tuple[int, int, int]) -> Bytes:
         k, d, i = place
         said = read[k].says(i)
         return (said if directions[d] == "above" else ~said).astype(np.uint8)
@@ -222,7 +220,7 @@ def _distinct(where: list[tuple[int, int, int]], read: list[_Column], directions
     """The first place of every labelling."""
     words = _mixed(np.arange(1, size + 1, dtype=np.uint64))
     total = words.sum(dtype=np.uint64)
-    keys: list[NDArray[np.uint64]] = []
+    keys: list[Codes] = []
     for column in read:
         sums = column.sums(words)
         keys += [sums if direction == "above" else total - sums for direction in directions]
@@ -236,7 +234,7 @@ def _distinct(where: list[tuple[int, int, int]], read: list[_Column], directions
     for a, b in zip(starts.tolist(), [*starts[1:].tolist(), len(key)]):
         if b - a == 1:
             continue
-        seen: list[NDArray[np.uint8]] = []
+        seen: list[Bytes] = []
         for i in order[a:b].tolist():  # a stable sort: in order of places
             labels = bits(where[i])
             if any(np.array_equal(labels, other) for other in seen):
@@ -246,7 +244,7 @@ def _distinct(where: list[tuple[int, int, int]], read: list[_Column], directions
     return np.flatnonzero(keep)
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed(x: Codes) -> Codes:
     """Words that differ in about half their bits; only to find candidates for an exact comparison."""
     x = x * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -254,7 +252,6 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-@register("stump")
 @frozen(slots=False, repr=False)
 class Stump(Rule):
     """A cut on one of several columns, or one value of it; arrays have all the columns, frames need only the one read.
@@ -263,6 +260,8 @@ class Stump(Rule):
     number of codes where none is.
     """
 
+    saved_as: ClassVar[str] = "stump"
+    as_text: ClassVar[tuple[str, ...]] = ("cut",)
     columns: Mapping[str, Domain] = field(converter=frozen_columns)
     feature: str
     cut: int
@@ -275,14 +274,10 @@ class Stump(Rule):
         check_cut(self.columns[self.feature], self.cut, self.direction, (*DIRECTIONS, *VALUE_DIRECTIONS))
 
     @property
-    def features(self) -> Mapping[str, Domain]:
-        return self.columns
-
-    @property
     def reads(self) -> tuple[str, ...]:
         return (self.feature,)
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         return cut_predictions(codes[self.feature], self.cut, self.direction)
 
     def edges(self, column: str) -> tuple[int, ...]:
@@ -291,26 +286,26 @@ class Stump(Rule):
     def condition(self) -> str:
         return cut_condition(self.feature, self.columns[self.feature], self.cut, self.direction)
 
-    def to_dict(self) -> dict[str, Any]:
-        cut = {"feature": self.feature, "cut": str(self.cut), "direction": self.direction, "label": self.label}
-        return {"columns": columns_to_list(self.columns)} | cut
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            columns_from_list(values["columns"]),
-            values["feature"],
-            int(values["cut"]),
-            values["direction"],
-            values["label"],
-        )
-
 
 @frozen(slots=False)
-class Stumps(ConceptClass):
+class Stumps(NamedColumns, LineClass):
     """All cuts of all the given columns, of unordered categories all values; ``domains=None`` takes every feature of
     the data.
 
+    Parameters
+    ----------
+    domains : mapping of names to domains, or names, optional
+        The columns; None takes every feature of the data.
+    direction : {"both", "above", "below"}
+        On which sides of a cut a rule may say 1.
+
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range.
+
+    Examples
+    --------
     >>> from privpac.data import Integers
     >>> stumps = Stumps({"age": Integers(0, 120), "dose": Integers(0, 9)})
     >>> stumps.size, str(stumps.decode(2 * 122 + 5, label="cured"))
@@ -321,14 +316,13 @@ class Stumps(ConceptClass):
     ['late when carrier is 9E', 'late never', 'late when carrier is not 9E', 'late always']
     """
 
-    inherits: ClassVar[bool] = True
+    rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"stump": {}}
 
     domains: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     direction: str = "both"
 
     def __attrs_post_init__(self) -> None:
-        if self.direction not in (*DIRECTIONS, "both"):
-            raise ParameterError(f"direction must be 'above', 'below' or 'both', got {self.direction!r}")
+        check_directions(self.direction)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -395,7 +389,10 @@ class Stumps(ConceptClass):
 
     # What is known
 
-    rule_by_rule: ClassVar[bool] = False
+    @property
+    def lines(self) -> Mapping[str, Line]:
+        columns = zip(self._domains.items(), self._bases)
+        return {name: Line(domain.size, base, domain.ordered) for (name, domain), base in columns}
 
     @property
     def _ordered(self) -> bool:
@@ -446,16 +443,9 @@ class Stumps(ConceptClass):
 
     # Columns and rules
 
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.columns or {})
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> Stumps:
-        return Stumps(columns, self.direction)
-
     def split(self, hypothesis: int) -> tuple[str, int, str]:
         """Feature, cut and direction of an id; for values without an order their code, and "is" or "is not"."""
-        if not 0 <= hypothesis < self.size:
-            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
+        self.checked(hypothesis)
         which = next(i for i, base in enumerate(self._bases[1:]) if hypothesis < base)
         feature = list(self._domains)[which]
         domain = self._domains[feature]
@@ -467,63 +457,24 @@ class Stumps(ConceptClass):
         feature, cut, direction = self.split(hypothesis)
         return Stump(self._domains, feature, cut, direction, label)
 
-    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+    def predictions(self, codes: ColumnCodes, hypothesis: int) -> Predictions:
         feature, cut, direction = self.split(hypothesis)
         return cut_predictions(codes[feature], cut, direction)
 
     def poll(self, hypotheses: Sequence[int]) -> Poll:
         return cut_poll([self.split(hypothesis) for hypothesis in hypotheses], list(self._domains))
 
-    # Folding
-
-    def empty_profile(self) -> Profile:
-        steps: list[Step] = []
-        for base, domain in zip(self._bases, self._domains.values()):
-            ways = len(self.directions)
-            steps += (
-                zero_steps(base, domain.size, ways) if domain.ordered else zero_values(base, domain.size, ways, True)
-            )
-        return Profile(tuple(steps))
-
-    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
-        assert users.labels is not None
-        sizes = np.diff(users.offsets)
-        own = np.stack([sizes, np.zeros_like(sizes)])
-        rest = (users.labels, users.offsets, self.directions, own, statistic, statistic.shape(sizes))
-        lines = [
-            (OneColumn if domain.ordered else OneValue)(users.codes[name], *rest)
-            for name, domain in zip(columns, self._domains.values())
-        ]
-        if statistic.uses_minimum:
-            # Sorting a user again is cheaper than keeping every sorted column.
-            for line, domain in zip(lines, self._domains.values()):
-                line.find_ends(domain.size)
-        parts = zip(lines, self._bases, self._domains.values())
-        steps = [step for line, base, domain in parts for step in line.steps(base, domain.size, self.size)]
-        # All columns of one voice come before those of the other.
-        return Profile(tuple(sorted(steps, key=lambda step: step.offset)), statistic.luck(sizes, own))
-
-    def survey(self, users: Users, statistic: Statistic) -> Survey | None:
-        sizes = [domain.size for domain in self._domains.values()]
-        if not self._ordered or not isinstance(users, UserData):
-            return None
-        if users.labels is None or not worthwhile(users, sizes):
-            return None
-        columns = [CutColumn(users.codes[name], *rest) for name, *rest in zip(self._domains, sizes, self._bases)]
-        return survey(columns, users.labels, users.offsets, self.directions, statistic, self.size)
-
     # Labellings
 
-    def _labellings(
-        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
-    ) -> Labellings:
+    def _labellings(self, codes: ColumnCodes, rest: UserData, A: int, B: int, levels: int) -> Labellings:
         columns = [(codes[name], domain.ordered) for name, domain in self._domains.items()]
         return stump_labellings(columns, self.directions, self.losses(rest, levels), A, B)
 
-    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[Labelling]:
-        def of_columns() -> Iterator[Labelling]:
-            for base, (name, domain) in zip(self._bases, self._domains.items()):
-                listed = cut_labellings if domain.ordered else value_labellings
-                yield from listed(codes[name], domain.size, self.directions, base)
-
-        return merged(of_columns())
+    def dichotomies(self, codes: ColumnCodes) -> Iterator[Labelling]:
+        return merged(
+            labelling
+            for name, line in self.lines.items()
+            for labelling in (cut_labellings if line.cuts else value_labellings)(
+                codes[name], line.size, self.directions, line.base
+            )
+        )

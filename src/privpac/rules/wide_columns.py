@@ -17,37 +17,25 @@ import numpy as np
 from attrs import evolve
 from numpy.typing import NDArray
 
-from privpac.data import Domain, Floats, Missing, Texts, UserData
+from privpac.arrays import Array
+from privpac.data import Domain, Missing, UserData
 from privpac.data.columns import column
 from privpac.data.domains import own_code, values_of
 from privpac.data.jit import jit
 from privpac.data.schema import Verdict
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.rules.base import ConceptClass
-from privpac.rules.enumerated import Frozen, declared_of, domains_of
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Statistic
+from privpac.rules.base import Frozen
+from privpac.rules.enumerated import NamedColumns, domains_of
+from privpac.rules.profile import Profile, Statistic
 
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = [
-    "BinnedColumn",
-    "Cuts",
-    "Test",
-    "WideClass",
-    "binned",
-    "read_classes",
-    "read_cuts",
-    "read_missing",
-]
-
-
 Cuts = int | Frozen[int | tuple[Any, ...]]
 """A number of cuts for every column, or a number or list of values for some of them."""
 
-Bins = NDArray[np.uint16]
+_Bins = NDArray[np.uint16]
 
 _LOOKED_UP = 1 << 16
 """Domains of at most this many codes are binned by a table."""
@@ -104,7 +92,7 @@ class BinnedColumn:
 
     # Values
 
-    def bin_codes(self, codes: NDArray[np.uint64], out: Bins) -> None:
+    def bin_codes(self, codes: NDArray[np.uint64], out: _Bins) -> None:
         """The bin of every code."""
         table = self._table
         if table is not None:
@@ -118,7 +106,7 @@ class BinnedColumn:
         return np.array(self.edges, dtype=np.uint64)
 
     @cached_property
-    def _table(self) -> Bins | None:
+    def _table(self) -> _Bins | None:
         if self.domain.size > _LOOKED_UP:
             return None
         codes = np.arange(self.domain.size, dtype=np.uint64)
@@ -179,19 +167,19 @@ class BinnedColumn:
         return column
 
 
-def _holds(test: tuple[str, int], bins: NDArray[Any], count: int) -> NDArray[np.bool_]:
+def _holds(test: tuple[str, int], bins: Array, count: int) -> NDArray[np.bool_]:
     kind, value = test
     return bins == value if kind == "is" else (bins >= value) & (bins < count)
 
 
 @jit
-def _looked_up(codes: Any, table: Any, out: Any) -> None:
+def _looked_up(codes: Array, table: Array, out: Array) -> None:
     for r in range(len(codes)):
         out[r] = table[codes[r]]
 
 
 @jit
-def _searched(codes: Any, starts: Any, has_own: bool, own: Any, bins: Any, out: Any) -> None:
+def _searched(codes: Array, starts: Array, has_own: bool, own: Any, bins: Any, out: Array) -> None:
     """The number of starts at or below each code."""
     for r in range(len(codes)):
         code = codes[r]
@@ -247,7 +235,7 @@ def binned(
             raise ParameterError(f"{what} names the columns {unknown}, which are not among {list(columns)}")
     found: list[BinnedColumn] = []
     for name, domain in columns.items():
-        if isinstance(domain, Texts):
+        if domain.open:
             raise ParameterError(f"column {name!r} is an open vocabulary; declare Categories([...])")
         own = missing == "own" or (isinstance(missing, tuple) and name in missing)
         declared = Missing(values_of(domain), "own") if own else domain
@@ -272,7 +260,7 @@ def _edges(name: str, domain: Domain, wanted: int | tuple[Any, ...]) -> tuple[in
         return ()
     if isinstance(wanted, tuple):
         return _listed(name, domain, wanted)
-    if isinstance(domain, Floats):
+    if not domain.bounded:
         raise ParameterError(
             f"column {name!r} may hold every number, so its cuts must be public: cuts={{{name!r}: [...]}}, or declare "
             "a domain such as Grid(0, 10, 0.1)"
@@ -298,7 +286,7 @@ def _listed(name: str, domain: Domain, values: tuple[Any, ...]) -> tuple[int, ..
     return edges
 
 
-# What small trees and points cards share: columns in public bins, bound to data, and rules that are not scored one by
+# What small trees and scorecards share: columns in public bins, bound to data, and rules that are not scored one by
 # one.
 
 
@@ -317,7 +305,7 @@ def read_classes(classes: Any) -> tuple[str, ...] | None:
     return names
 
 
-class WideClass(ConceptClass):
+class WideClass(NamedColumns):
     """A class over binned columns; its subclasses are frozen ``attrs`` classes that declare the four fields below."""
 
     columns: Frozen[Domain | None] | None
@@ -325,6 +313,7 @@ class WideClass(ConceptClass):
     missing: str | tuple[str, ...] | None
     classes: tuple[str, ...] | None
 
+    columns_in: ClassVar[str] = "columns"
     takes_missing: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
 
@@ -348,15 +337,10 @@ class WideClass(ConceptClass):
         return self.missing == "own" or (isinstance(self.missing, tuple) and name in self.missing)
 
     def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(
-            {
-                name: Missing(values_of(domain), "own") if domain is not None and self._own(name) else domain
-                for name, domain in (self.columns or {}).items()
-            }
-        )
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> Self:
-        return evolve(self, columns=dict(columns))  # type: ignore[misc]
+        return {
+            name: Missing(values_of(domain), "own") if domain is not None and self._own(name) else domain
+            for name, domain in (self.columns or {}).items()
+        }
 
     def bind(self, users: Users) -> tuple[Self, Users]:
         if self.columns is None:

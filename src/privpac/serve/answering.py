@@ -18,8 +18,6 @@ from privpac.serve.keys import ApiKey
 from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send
 from privpac.serve.schema import Queries, columns
 
-__all__ = ["Predict", "read_json"]
-
 _log = logging.getLogger("privpac.serve")
 
 

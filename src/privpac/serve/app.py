@@ -56,8 +56,6 @@ from privpac.serve.schema import (
 from privpac.serve.session_file import load_session, operator_secret
 from privpac.serve.warm import warm_up
 
-__all__ = ["CONFIGURATION", "Configuration", "create_app", "from_environment"]
-
 CONFIGURATION = "PRIVPAC_SERVE"
 _log = logging.getLogger("privpac.serve")
 _STATIC = files("privpac.serve") / "static"

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from privpac.methods.prediction.session import PredictionSession, QueryBatch
 
-__all__ = ["Committer", "Pulse"]
-
-Answers = NDArray[np.int8]
-Waiting = tuple[QueryBatch, "asyncio.Future[Answers]"]
+_Answers = NDArray[np.int8]
+Waiting = tuple[QueryBatch, "asyncio.Future[_Answers]"]
 
 _MOST = 2000
 """Queries in one transaction, so that nobody waits long for the one before."""
@@ -36,10 +34,10 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, "privpac-commit")
         self._task: asyncio.Task[None] | None = None
 
-    async def answer(self, question: QueryBatch) -> Answers:
+    async def answer(self, question: QueryBatch) -> _Answers:
         """The answers, counted and on disk; ``BudgetExhausted`` or another error of the ledger if there are none."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answers] = loop.create_future()
+        future: asyncio.Future[_Answers] = loop.create_future()
         self._waiting.append((question, future))
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._commit())
@@ -48,7 +46,7 @@ class Committer:
     async def _commit(self) -> None:
         while self._waiting:
             batch = self._take()
-            found: Sequence[Answers | Exception]
+            found: Sequence[_Answers | Exception]
             try:
                 found = await asyncio.get_running_loop().run_in_executor(
                     self._thread, self._session.predict_many, [question for question, _ in batch]

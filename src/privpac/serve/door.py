@@ -32,8 +32,6 @@ from privpac.serve.hall import Hall, Limits, neighbourhood
 from privpac.serve.limits import HEADERS, KEY, problem
 from privpac.serve.plain import read_plain
 
-__all__ = ["Door"]
-
 Message = MutableMapping[str, Any]
 Headers = list[tuple[bytes, bytes]]
 _SECURITY = [(name.encode(), value.encode()) for name, value in HEADERS.items()]

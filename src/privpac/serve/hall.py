@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 from privpac.serve.limits import MAX_BODY
 
-__all__ = ["BACKLOG", "Guest", "Hall", "Limits", "neighbourhood"]
-
 BACKLOG = 256
 """Connections that may wait to be accepted; they are accepted together, so that many more descriptors may be open for a
 moment."""

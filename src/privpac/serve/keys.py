@@ -30,9 +30,8 @@ from typing import Any
 from privpac.errors import ModelFileError, ParameterError
 from privpac.files import write_whole
 from privpac.guarantee import one_of, positive_int
-from privpac.ledger.records import now, plain_text
-
-__all__ = ["ApiKey", "KeyStore", "Role", "exposed"]
+from privpac.ledger.records import now
+from privpac.parameters import plain_text
 
 _FORMAT, _VERSION, _MAX_FILE = "privpac.keys", 1, 1 << 24
 _TOKEN = re.compile(r"pp_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")

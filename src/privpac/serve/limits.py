@@ -16,20 +16,6 @@ from typing import Any
 from privpac.errors import ModelFileError
 from privpac.serve.keys import KeyStore, Role
 
-__all__ = [
-    "HEADERS",
-    "KEY",
-    "MAX_BODY",
-    "OPERATORS",
-    "PROBLEMS",
-    "Receive",
-    "Refusal",
-    "Scope",
-    "Send",
-    "Wall",
-    "problem",
-]
-
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

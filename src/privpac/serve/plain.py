@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Plain", "read_plain"]
-
 _TOKEN = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
 _VALUE = rb"[!-~](?:[ -~]*[!-~])?"
 _HEAD = re.compile(rb"(GET|POST|DELETE) (/[!-~]*) HTTP/1\.1\r\n((?:" + _TOKEN + rb": " + _VALUE + rb"\r\n)+)\r\n")

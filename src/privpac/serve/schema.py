@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,31 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from privpac.data import Domain, Floats
-from privpac.data.encode import float_keys
+from privpac.data import Domain
 from privpac.errors import SchemaError
 from privpac.methods.prediction.session import PredictionSession
 from privpac.serve.keys import Role
 from privpac.serve.session_file import rule_name
-
-__all__ = [
-    "MAX_BATCH",
-    "Answers",
-    "Budget",
-    "Exhausted",
-    "Health",
-    "History",
-    "KeyInfo",
-    "KeyList",
-    "NewKey",
-    "NewKeyMade",
-    "Problem",
-    "Promise",
-    "Queries",
-    "Span",
-    "columns",
-    "promise",
-]
 
 MAX_BATCH = 1000
 """Queries in one request."""
@@ -217,25 +196,4 @@ def columns(session: PredictionSession, records: Sequence[dict[str, Any]]) -> di
     features = session.features
     if any(record.keys() != features.keys() for record in records):
         raise SchemaError("every record needs a value for every feature, and nothing else")
-    return {name: _encode(domain, [record[name] for record in records], name) for name, domain in features.items()}
-
-
-def _encode(domain: Domain, values: list[Any], name: str) -> NDArray[np.uint64]:
-    if isinstance(domain, Floats) and not any(isinstance(value, (bool, str)) for value in values):
-        return _floats([float(value) for value in values], name)
-    if len({type(value) for value in values}) > 1:  # as one column they would be read as a common type
-        return np.concatenate([_encode(domain, [value], name) for value in values])
-    codes, valid = domain.encode(values, on_invalid="clamp", name=name)
-    if not bool(np.all(valid)):
-        raise SchemaError(f"column {name!r} has missing or unreadable values")
-    return codes
-
-
-def _floats(numbers: list[float], name: str) -> NDArray[np.uint64]:
-    """What ``Floats().encode`` makes of numbers, without a table around a single one."""
-    if any(map(math.isnan, numbers)):
-        raise SchemaError(f"column {name!r} has missing or unreadable values")
-    values = np.array(numbers)
-    codes, verdicts = np.empty(len(values), np.uint64), np.zeros(len(values), np.uint8)
-    float_keys(values, values.view(np.uint64), codes, verdicts)
-    return codes
+    return {name: domain.encode_few([record[name] for record in records], name) for name, domain in features.items()}

@@ -33,12 +33,10 @@ from privpac.files import write_durably, write_whole
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
 from privpac.methods.prediction.session import PredictionSession
-from privpac.rules.base import ConceptClass
-from privpac.rules.named import CUT_RULES, RULES, name_of, rule_class
-from privpac.rules.one_column import stored_in_order
+from privpac.rules.base import RULES, ConceptClass
+from privpac.rules.cuts import stored_in_order
+from privpac.rules.named import CUT_RULES, name_of, rule_class
 from privpac.serve.keys import exposed
-
-__all__ = ["SECRET_VARIABLE", "load_session", "new_secret", "operator_secret", "rule_name", "save_session"]
 
 SECRET_VARIABLE = "PRIVPAC_SESSION_KEY"
 _MAGIC, _FORMAT, _VERSION = b"PPMSESS1", "privpac.session", 1

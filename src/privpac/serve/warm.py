@@ -16,8 +16,6 @@ from privpac.methods.prediction.session import PredictionSession
 from privpac.rng import secret_rng
 from privpac.serve.schema import columns
 
-__all__ = ["warm_up"]
-
 _SAMPLES: tuple[Any, ...] = (0, 0.5, "0", "2000-01-01", True)
 """One value for every way JSON can write one; the others of a domain go the same way through the code."""
 

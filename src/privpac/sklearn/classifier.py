@@ -7,7 +7,7 @@ measured score is itself a release.  Use data-free steps before it, and score on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,25 +20,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
-from privpac.api.learn import prepare, prepare_default
+from privpac.api.learn import prepare
+from privpac.arrays import Array
 from privpac.data import Domain
 from privpac.data.columns import column, text
 from privpac.data.schema import OnInvalidLabel
 from privpac.data.schema_file import Schema
 from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Evaluation, EvaluationCertificate
+from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of
 from privpac.methods.base import Learner
 from privpac.methods.registry import METHODS, class_of_rules, takes
 from privpac.result import Released
 from privpac.rules.base import ConceptClass, relabelled
 from privpac.rules.hierarchies import VC1Tree, parse_tree
-from privpac.rules.scorecards import PointsCard
+from privpac.rules.scorecards import Scorecards
 from privpac.rules.small_trees import SmallTrees
-from privpac.sklearn.estimator import PrivateEstimator, is_listed
-
-__all__ = ["PrivateRuleClassifier"]
-
+from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags, is_listed
 
 LABELS_OF_Y = (
     "without classes= the labels are read from y, outside the guarantee: one person can add a label, which classes_ "
@@ -47,7 +46,7 @@ LABELS_OF_Y = (
 
 
 def _has_chances(model: Any) -> bool:
-    return bool(getattr(model.rule_, "bands", ()))
+    return bool(getattr(model.rule_, "calibration", ()))
 
 
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,7 +65,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     method, setting, neighbours, max_records, public_n_users, records_per_user, people
         As for :func:`privpac.learn`.
     classes : sequence, optional
-        The two label values, the one that the rule is about last, or more of them for small trees and cards.  None
+        The two label values, the one that the rule is about last, or more of them for small trees and scorecards.  None
         reads them off ``y``, outside the guarantee: one person can add a label.  A ``WeakGuaranteeWarning`` says so,
         and a saved result carries it.
     on_invalid : {"raise", "drop", "clamp"}, optional
@@ -80,14 +79,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         For ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold
         texts.
     delta : rational
-        For ``rule="tree"`` and ``rule="card"``: the probability with which the promise may fail; an open vocabulary and
-        a points card need one above 0.
+        For ``rule="tree"`` and ``rule="scorecard"``: the probability with which the promise may fail; an open
+        vocabulary and a scorecard need one above 0.
     evaluate : rational, optional
         Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
     certify : rational, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     calibrate : rational, optional
-        For ``rule="card"``: share of the budget, such as "1/10", for ``predict_proba``.
+        For ``rule="scorecard"``: share of the budget, such as "1/10", for ``predict_proba``.
     schema : Schema or path, optional
         A schema (``privpac domains`` writes one) with the domains of the columns of X, what happens to invalid and
         missing values, and which label is predicted; instead of ``domains``.
@@ -103,6 +102,11 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         What ``evaluate`` and ``certify`` measured.
     classes_, n_features_in_, feature_names_in_
         As scikit-learn defines them.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        From ``fit``, before anything is spent.
 
     Notes
     -----
@@ -120,8 +124,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     def __init__(
         self,
         rule: str | ConceptClass | None = None,
-        epsilon: Any = 1.0,
-        domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
+        epsilon: Rational = 1.0,
+        domains: Domains = None,
         method: str = "auto",
         setting: str = "agnostic",
         neighbours: str = "add-remove",
@@ -131,13 +135,13 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         on_invalid: str | None = None,
         ledger: str | Path | None = None,
         tree: VC1Tree | str | None = None,
-        delta: Any = 0,
+        delta: Rational = 0,
         records_per_user: int | None = None,
         people: str | None = None,
         unit: str | None = None,
-        evaluate: Any = None,
-        certify: Any = None,
-        calibrate: Any = None,
+        evaluate: Rational | None = None,
+        certify: ColumnLike = None,
+        calibrate: Rational | None = None,
         schema: Schema | str | Path | None = None,
         on_invalid_label: str | None = None,
     ) -> None:
@@ -165,7 +169,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     # Fitting
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
+    def fit(self, X: Matrix, y: ColumnLike, groups: ColumnLike = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
         unit, columns, target, features = self._read(X, y, groups)
         learner = self._learner(features, unit)
@@ -173,7 +177,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.released_ = self._labelled(released, y)
         return self
 
-    def _read(self, X: Any, y: Any, groups: Any) -> tuple[Unit, dict[str, Any], Any, dict[str, Domain]]:
+    def _read(
+        self, X: Matrix, y: ColumnLike, groups: ColumnLike
+    ) -> tuple[Unit, dict[str, ColumnLike], ColumnLike, dict[str, Domain]]:
         """Who is protected, the columns, the labels, and the domains."""
         unit = self._unit(groups)
         self._check_tree()
@@ -202,17 +208,18 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             "delta": self.delta if takes(self.method, "delta") or self.delta != 0 else None,
         }
         if self.rule is None:
-            return prepare_default(features, **told).learner
+            return prepare(None, features=features, **told).learner
         return prepare(self._concept(features), **told).learner
 
-    def _labelled(self, released: Released, y: Any) -> Released:
+    def _labelled(self, released: Released, y: ColumnLike) -> Released:
         """The result with the name of what the rule predicts; "nothing" is a covered output, and predict says so."""
         if not released:
             return released
-        return replace(released, hypothesis=relabelled(released.hypothesis, self._label_name(y)))
+        return replace(released, value=relabelled(released.value, self._label_name(y)))
 
     def _check_tree(self) -> None:
-        """The rule "tree" and a tree come together; a delta goes with a tree, a card, or a method that takes one."""
+        """The rule "tree" and a tree come together; a delta goes with a tree, a scorecard, or a method that takes
+        one."""
         wanted = self.rule in ("tree", "branch")
         if wanted and self.tree is None:
             raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
@@ -221,7 +228,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         if not wanted and self.delta != 0 and not self._takes_delta():
             approximate = ", ".join(name for name in METHODS if takes(name, "delta"))
             raise ParameterError(
-                f"delta= goes with rule='tree', rule='card' or method= one of {approximate}; here none is needed, "
+                f"delta= goes with rule='tree', rule='scorecard' or method= one of {approximate}; here none is needed, "
                 "leave it out"
             )
 
@@ -287,17 +294,19 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     def rule_(self) -> Any:
         """The released rule; ``str(rule_)`` reads it in the table's units."""
         check_is_fitted(self, "released_")
-        return self.released_.hypothesis
+        return self.released_.value
 
     @property
     def _many(self) -> bool:
         """Whether the rules may name more than two labels."""
         kind = (
-            {"small-tree": SmallTrees, "card": PointsCard}.get(self.rule) if isinstance(self.rule, str) else self.rule
+            {"small-tree": SmallTrees, "scorecard": Scorecards}.get(self.rule)
+            if isinstance(self.rule, str)
+            else self.rule
         )
         return bool(getattr(kind, "takes_classes", False))
 
-    def _labels(self, y: Any, n_rows: int) -> Any:
+    def _labels(self, y: ColumnLike, n_rows: int) -> ColumnLike:
         """The labels as :meth:`_meaning` reads them; sets ``classes_``."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -361,7 +370,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         if not listed or (self.classes is not None and len(names) > 2 and not self._many):
             raise ParameterError(
                 "classes must be two different label values, the one that the rule is about last, such as ['no', "
-                "'yes']; more of them with rule='small-tree' or rule='card'"
+                "'yes']; more of them with rule='small-tree' or rule='scorecard'"
             )
 
     def _declared_classes(self) -> Sequence[Any] | None:
@@ -371,7 +380,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     def _outside(self) -> list[str]:
         return [*super()._outside(), *([] if self._declared_classes() is not None else [LABELS_OF_Y])]
 
-    def _found_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def _found_classes(self, labels: Array) -> Array:
         """The label values as they are, the one that the rule is about last."""
         found = np.unique(labels)
         positive = None if self.schema is None else self._schema().positive
@@ -382,7 +391,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             raise SchemaError("y does not hold the label that the schema calls positive")
         return np.concatenate([found[~last], found[last]])
 
-    def _label_name(self, y: Any) -> str:
+    def _label_name(self, y: ColumnLike) -> str:
         """What a prediction of the last class is called: that class, or the column's name for labels 0 and 1."""
         if len(self.classes_) != 2:
             return str(getattr(y, "name", None) or "1")
@@ -391,23 +400,23 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     # Using
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> Array:
         """The class the rule says, for each row; values outside the domain are clamped."""
         check_is_fitted(self, "released_")
         said = self.released_.predict(self._columns(X, reset=False))
         if len(self.classes_) > 2:
             place = {name: i for i, name in enumerate(self._class_names())}
             said = np.array([place[name] for name in said.tolist()], dtype=np.int64)
-        answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
+        answer: Array = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer
 
     @available_if(_has_chances)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The chances of the classes, where the rule carries them: a points card learned with ``calibrate``."""
-        chances: NDArray[np.float64] = self.released_.hypothesis.predict_proba(self._columns(X, reset=False))
+    def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
+        """The chances of the classes, where the rule carries them: a scorecard learned with ``calibrate``."""
+        chances: NDArray[np.float64] = self.released_.value.predict_proba(self._columns(X, reset=False))
         return chances
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._many
         tags.classifier_tags.poor_score = True

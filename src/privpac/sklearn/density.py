@@ -8,29 +8,28 @@ nothing.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from privpac.api.distributions import distribution_learner, equal_bins
-from privpac.data import Domain, Floats
+from privpac.api.distributions import distribution_learner
+from privpac.arrays import Array, Floats64
+from privpac.data import Domain
 from privpac.data.schema_file import Schema
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.cells import is_numeric
+from privpac.distributions.histogram import equal_bins
 from privpac.errors import ParameterError
+from privpac.exact import Rational
 from privpac.guarantee import Unit, positive_int
 from privpac.rng import PublicCoins
-from privpac.sklearn.estimator import PrivateEstimator
+from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags
 
-__all__ = ["PrivateGaussian", "PrivateHistogram"]
-
-Floats64 = NDArray[np.float64]
-STANDARD = (-4, 4)
+_STANDARD = (-4, 4)
 """The range of bins for a column without declared ends: that of a standardised quantity.  Never the range of the
 data."""
 
@@ -38,7 +37,7 @@ data."""
 class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """What the density estimators share; concrete ones say which learner they run."""
 
-    epsilon: Any
+    epsilon: Rational
     neighbours: str
 
     @abstractmethod
@@ -47,7 +46,7 @@ class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ig
 
     # Fitting
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Matrix, y: ColumnLike = None, groups: ColumnLike = None) -> Self:
         """Learn the distribution of the rows; ``groups`` names the person of each row, ``y`` is ignored."""
         unit = self._unit(groups)
         columns = self._columns(X, reset=True)
@@ -63,25 +62,25 @@ class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ig
     def distribution_(self) -> Any:
         """The released distribution."""
         check_is_fitted(self, "released_")
-        return self.released_.hypothesis
+        return self.released_.value
 
-    def score_samples(self, X: Any) -> Floats64:
+    def score_samples(self, X: Matrix) -> Floats64:
         """The log density (or log mass) of every row; ``-inf`` where the distribution has none."""
         check_is_fitted(self, "released_")
         return np.asarray(self.distribution_.score_samples(self._columns(X, reset=False)))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Matrix, y: ColumnLike = None) -> float:
         """The total log likelihood of rows that are public; on private rows this number is itself a release."""
         return float(self.score_samples(X).sum())
 
-    def sample(self, n_samples: int = 1, public_seed: bytes | None = None) -> NDArray[Any]:
+    def sample(self, n_samples: int = 1, public_seed: bytes | None = None) -> Array:
         """Synthetic rows; repeatable with a ``public_seed`` of 32 bytes.  Costs no budget."""
         check_is_fitted(self, "released_")
         count = positive_int(n_samples, "n_samples", maximum=1 << 32)
         drawn = self.distribution_.sample(count, None if public_seed is None else PublicCoins(public_seed))
         return np.asarray(drawn).reshape(count, -1)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         return tags
@@ -90,22 +89,42 @@ class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ig
 class PrivateHistogram(PrivateDensity):
     """A histogram of each column with ``epsilon``-differential privacy per person; columns are treated as independent.
 
-    Parameters ---------- bins : a number of equal bins over ``range``, edges, ``{column: edges}``, or None for the mass
-    of every declared value.
+    Parameters
+    ----------
+    bins : int, edges, mapping or None
+        A number of equal bins over ``range``, edges, ``{column: edges}``, or None for the mass of every declared value.
         Columns of categories and dates always get the mass of every value.
-    range : public ends of the bins; None means those of the declared domain, or -4 to 4 (a standardised quantity)
-    without one.
-        Values outside fall into the end bins.
-    epsilon : privacy loss of one ``fit``. max_records : None: every person counts alike, however many rows they have.
-    A number: rows are counted, up to so many of a person;
-        rows beyond it are left out.
-    domains : public domain of each column, by name or by position; None means every finite number.
-    schema : a schema or its file, instead of ``domains``.
-    stages, neighbours, on_invalid, ledger : as for ``privpac.learn_distribution`` and ``PrivateRuleClassifier``.
+    range : pair of numbers, optional
+        Public ends of the bins; None means those of the declared domain, or -4 to 4 (a standardised quantity) without
+        one.  Values outside fall into the end bins.
+    epsilon : number
+        Privacy loss of one ``fit``.
+    max_records : int, optional
+        None: every person counts alike, however many rows they have.  A number: rows are counted, up to so many of a
+        person; rows beyond it are left out.
+    domains : mapping or sequence of domains, optional
+        Public domain of each column, by name or by position; None means every finite number.
+    stages, neighbours, on_invalid, ledger, unit
+        As for ``privpac.learn_distribution`` and ``PrivateRuleClassifier``.
+    schema : Schema or path, optional
+        A schema or its file, instead of ``domains``.
+    noise : class of noise, optional
+        What is added to the sums, a class derived from ``privpac.mechanisms.Noise``; None means discrete Laplace.
+    delta : number, optional
+        How often the promise may fail, where ``noise`` needs that.
 
+    Raises
+    ------
+    ParameterError, SchemaError
+        From ``fit``, before anything is spent.
+
+    Notes
+    -----
     ``fit`` takes ``groups``, the person each row belongs to; without it single rows are protected and an
     ``ItemLevelWarning`` says so.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from privpac.data import Integers
     >>> model = PrivateHistogram(bins=None, domains=[Integers(1, 6)])
@@ -117,16 +136,18 @@ class PrivateHistogram(PrivateDensity):
     def __init__(
         self,
         bins: Any = 32,
-        range: tuple[Any, Any] | None = None,
-        epsilon: Any = 1.0,
+        range: tuple[Rational, Rational] | None = None,
+        epsilon: Rational = 1.0,
         max_records: int | None = None,
-        domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
+        domains: Domains = None,
         stages: int | str = "auto",
         neighbours: str = "add-remove",
         on_invalid: str | None = None,
         ledger: str | Path | None = None,
         unit: str | None = None,
         schema: Schema | str | Path | None = None,
+        noise: Any = None,
+        delta: Any = None,
     ) -> None:
         self.bins = bins
         self.range = range
@@ -139,6 +160,8 @@ class PrivateHistogram(PrivateDensity):
         self.ledger = ledger
         self.unit = unit
         self.schema = schema
+        self.noise = noise
+        self.delta = delta
 
     def _learner(self, features: dict[str, Domain], unit: Unit) -> DistributionLearner:
         bins = self.bins
@@ -150,38 +173,61 @@ class PrivateHistogram(PrivateDensity):
             "max_records": self.max_records,
             "bins": bins,
             "stages": None if self.stages == "auto" else self.stages,
+            "noise": self.noise,
+            "delta": self.delta,
         }
         return distribution_learner("histogram", epsilon=self.epsilon, neighbours=self.neighbours, unit=unit, **options)
 
     def _equal(self, domain: Domain, count: int) -> Any:
         if self.range is not None and (not isinstance(self.range, (tuple, list)) or len(self.range) != 2):
             raise ParameterError("range must be two numbers, the public ends of the bins")
-        return equal_bins(domain, count, STANDARD if self.range is None and isinstance(domain, Floats) else self.range)
+        return equal_bins(domain, count, _STANDARD if self.range is None and not domain.bounded else self.range)
 
 
 class PrivateGaussian(PrivateDensity):
     """A normal law with ``epsilon``-differential privacy per person.
 
-    Parameters ---------- radius : public bound on every coordinate of the mean. variance : the known variance, or the
-    smallest possible one if ``max_variance`` is given. max_variance : the largest possible variance; the covariance is
-    then learned too and ``records_per_user`` must be at least 4. records_per_user : rows every person is publicly
-    promised to have. epsilon, max_records, domains, neighbours, on_invalid, ledger : as for ``PrivateHistogram``;
-    ``max_records`` may be None.
+    Parameters
+    ----------
+    radius : number
+        Public bound on every coordinate of the mean.
+    variance : number
+        The known variance, or the smallest possible one if ``max_variance`` is given.
+    max_variance : number, optional
+        The largest possible variance; the covariance is then learned too and ``records_per_user`` must be at least 4.
+    records_per_user : int
+        Rows every person is publicly promised to have.
+    epsilon, max_records, domains, neighbours, on_invalid, ledger, unit
+        As for ``PrivateHistogram``; ``max_records`` may be None.
 
     Attributes
     ----------
-    mean_, covariance_ : the released numbers.
+    mean_, covariance_ : array
+        The released numbers.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        From ``fit``, before anything is spent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.arange(4000).reshape(-1, 1) % 3 - 1.0
+    >>> model = PrivateGaussian(radius=5, epsilon=4).fit(rows, groups=np.arange(4000))
+    >>> abs(float(model.mean_[0])) < 1, str(model.guarantee_)
+    (True, '(4, 0)-DP per user, add-remove')
     """
 
     def __init__(
         self,
-        radius: Any = 10.0,
-        variance: Any = 1.0,
-        max_variance: Any = None,
+        radius: Rational = 10.0,
+        variance: Rational = 1.0,
+        max_variance: Rational | None = None,
         records_per_user: int = 1,
-        epsilon: Any = 1.0,
+        epsilon: Rational = 1.0,
         max_records: int | None = None,
-        domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
+        domains: Domains = None,
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
         ledger: str | Path | None = None,

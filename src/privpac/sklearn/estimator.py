@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privpac.api.learn import release_rule
-from privpac.data import Domain, Floats, Missing, UserData
+from privpac.data import Domain, Floats, UserData
 from privpac.data.build import record_values
 from privpac.data.columns import column
 from privpac.data.schema_file import Schema, read_schema
@@ -22,9 +26,15 @@ from privpac.guarantee import Guarantee, Unit, one_of
 from privpac.ledger import BudgetLedger
 from privpac.methods.base import Learner
 from privpac.result import Released
-from privpac.sklearn.surroundings import SEARCH, fitted_in_front, in_search
 
-__all__ = ["GroupsAsked", "PrivateEstimator", "is_listed"]
+Matrix = Any
+"""What scikit-learn takes for ``X``: an array, a frame, or rows of Python objects."""
+ColumnLike = Any
+"""What it takes for ``y`` and ``groups``: an array, a series, a list, or None."""
+Tags = Any
+"""scikit-learn has no types."""
+Domains = Mapping[Any, Domain] | Sequence[Domain] | None
+"""Public domains of the columns, by name or by position."""
 
 
 FITTED_IN_FRONT = (
@@ -33,7 +43,56 @@ FITTED_IN_FRONT = (
 )
 
 
-def is_listed(values: Any) -> bool:
+# Who called ``fit``: a search that forgot the people, or a pipeline whose earlier steps looked at the table?
+#
+# scikit-learn tells an estimator neither.  Without metadata routing ``GridSearchCV(...).fit(X, y, groups=people)`` uses
+# the groups to split and fits every fold without them: each person would be protected row by row only, and nobody would
+# be told.  So the frames above ``fit`` are looked at, for the names of modules and the types of steps, never for data.
+
+SEARCH = (
+    "this fit runs inside scikit-learn's {where}, and no groups reached it: people would be protected row by row only. "
+    "Let the groups through with sklearn.set_config(enable_metadata_routing=True) (this estimator asks for them), use "
+    "PrivateSearchCV, which chooses with one budget, or set unit='item' if every row is a person of its own"
+)
+
+_META = ("model_selection", "ensemble", "calibration", "multiclass", "multioutput", "feature_selection", "inspection")
+
+
+def _callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def in_search() -> str | None:
+    """The part of scikit-learn that fits many copies of this estimator, if one of those called."""
+    for frame in _callers():
+        package, _, rest = str(frame.f_globals.get("__name__", "")).partition(".")
+        if package == "sklearn" and rest.split(".")[0] in _META:
+            return rest.split(".")[0]
+    return None
+
+
+def fitted_in_front(estimator: object) -> list[str]:
+    """Steps of the pipeline that is fitting this estimator which learn something from the table, by type."""
+    for frame in _callers():
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Pipeline) and any(step is estimator for _, step in owner.steps):
+            return [type(step).__name__ for _, step in owner.steps[:-1] if _learns(step)]
+    return []
+
+
+def _learns(step: object) -> bool:
+    if step is None or isinstance(step, str):  # passed over
+        return False
+    try:
+        return bool(get_tags(step).requires_fit)
+    except Exception:  # a step of one's own without tags
+        return hasattr(step, "fit")
+
+
+def is_listed(values: object) -> bool:
     """Whether these are Python objects in a row, which have no common type; numpy would give them one."""
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype == object
@@ -53,7 +112,7 @@ class GroupsAsked:
 class PrivateEstimator(GroupsAsked):
     """Mixin of the private estimators."""
 
-    domains: Mapping[Any, Domain] | Sequence[Domain] | None
+    domains: Domains
     schema: Schema | str | Path | None = None
     unit: str | None
     on_invalid: str | None
@@ -67,7 +126,7 @@ class PrivateEstimator(GroupsAsked):
         assert self.released_.guarantee is not None  # fit draws from the system
         return self.released_.guarantee
 
-    def _unit(self, groups: Any) -> Unit:
+    def _unit(self, groups: ColumnLike) -> Unit:
         """Who is protected; said or refused before anything is looked at."""
         for line in self._outside():
             warnings.warn(line, WeakGuaranteeWarning, stacklevel=3)
@@ -99,9 +158,9 @@ class PrivateEstimator(GroupsAsked):
     def _release(
         self,
         learner: Learner,
-        columns: Mapping[str, Any],
-        target: Any,
-        groups: Any,
+        columns: Mapping[str, ColumnLike],
+        target: ColumnLike,
+        groups: ColumnLike,
         features: dict[str, Domain],
         labels: Mapping[str, Any] | None = None,
     ) -> Released:
@@ -120,7 +179,7 @@ class PrivateEstimator(GroupsAsked):
                 released = release_rule(learner, data, ledger=book)
         return replace(released, warnings=(*released.warnings, *self._outside()))
 
-    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
+    def _columns(self, X: Matrix, *, reset: bool) -> dict[str, ColumnLike]:
         """Columns by name.
 
         Where the columns are declared, or a rule says what happens to invalid values, the domains judge the values of a
@@ -146,7 +205,7 @@ class PrivateEstimator(GroupsAsked):
         names = [str(name) for name in getattr(self, "feature_names_in_", _places(array.shape[1]))]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 
-    def _listed(self, rows: list[Any], *, reset: bool) -> dict[str, Any]:
+    def _listed(self, rows: list[object], *, reset: bool) -> dict[str, ColumnLike]:
         """The columns of rows that are Python objects; a row of another length than was declared is unreadable, as a
         value is."""
         self._check_rows(len(rows))
@@ -191,9 +250,19 @@ class PrivateEstimator(GroupsAsked):
         """Whether some domain says what a missing value is; the others refuse one themselves."""
         known: Any = self._schema().domains(self._policy()) if self.schema is not None else self.domains
         declared = known.values() if isinstance(known, Mapping) else known or ()
-        return any(isinstance(domain, Missing) for domain in declared)
+        return any(domain.present is not domain for domain in declared)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
+        """The declared domain of every column of X."""
+        found = self._declared(names)
+        for name, domain in found.items():
+            if not isinstance(domain, Domain):
+                raise TypeError(
+                    f"the domain of {name!r} must be a Domain such as Integers(0, 10), got {type(domain).__name__}"
+                )
+        return found
+
+    def _declared(self, names: list[str]) -> dict[str, Domain]:
         if self.schema is not None:
             known = self._schema().domains(self._policy())
             absent = [name for name in names if name not in known]

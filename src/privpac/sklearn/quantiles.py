@@ -1,4 +1,5 @@
-"""Private quantiles as a scikit-learn transformer: every value becomes its place among people like these.
+"""Private quantiles as a scikit-learn transformer: every value becomes its place among new people from the same
+population.
 
 The guarantee covers ``fit``; ``transform`` of anything by the released quantiles costs nothing.  In front of another
 private estimator both spend: their epsilons add up.
@@ -6,27 +7,23 @@ private estimator both spend: their epsilons add up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from privpac.data import Domain
+from privpac.arrays import Floats64
 from privpac.distributions.cells import is_numeric
 from privpac.distributions.quantiles.quantile_learner import ColumnQuantiles
 from privpac.errors import ParameterError
+from privpac.exact import Rational
 from privpac.guarantee import positive_int
-from privpac.sklearn.estimator import PrivateEstimator
+from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags
 
-__all__ = ["PrivateQuantileTransformer"]
-
-Floats64 = NDArray[np.float64]
-MAX_QUANTILES = 1000
+_MAX_QUANTILES = 1000
 
 
 class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -60,6 +57,13 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
     references_ : array of shape (n_quantiles,)
         Their ranks.
 
+    Raises
+    ------
+    ParameterError, SchemaError
+        From ``fit``, before anything is spent.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from privpac.data import Integers
     >>> ages = np.arange(4000).reshape(-1, 1) % 100
@@ -71,10 +75,10 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
     def __init__(
         self,
         n_quantiles: int = 9,
-        epsilon: Any = 1.0,
+        epsilon: Rational = 1.0,
         weight: str = "user",
         max_records: int | None = None,
-        domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
+        domains: Domains = None,
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
         ledger: str | Path | None = None,
@@ -90,12 +94,12 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         self.ledger = ledger
         self.unit = unit
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Matrix, y: ColumnLike = None, groups: ColumnLike = None) -> Self:
         """Learn the quantiles of every column; ``groups`` names the person of each row, ``y`` is ignored."""
         unit = self._unit(groups)
         columns = self._columns(X, reset=True)
         features = self._domains(list(columns))
-        count = positive_int(self.n_quantiles, "n_quantiles", maximum=MAX_QUANTILES)
+        count = positive_int(self.n_quantiles, "n_quantiles", maximum=_MAX_QUANTILES)
         strange = [name for name, domain in features.items() if not is_numeric(domain)]
         if strange:
             raise ParameterError(
@@ -119,15 +123,15 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
     def references_(self) -> Floats64:
         """The ranks of the released values."""
         check_is_fitted(self, "released_")
-        return np.array([float(one) for one in self.released_.hypothesis.columns[0].q])
+        return np.array([float(one) for one in self.released_.value.columns[0].q])
 
     @property
     def quantiles_(self) -> Floats64:
         """The released values, a column for each of ``X``'s."""
         check_is_fitted(self, "released_")
-        return np.column_stack([np.array(part.values, dtype=float) for part in self.released_.hypothesis.columns])
+        return np.column_stack([np.array(part.values, dtype=float) for part in self.released_.value.columns])
 
-    def transform(self, X: Any) -> Floats64:
+    def transform(self, X: Matrix) -> Floats64:
         """Ranks by straight lines between the quantiles; beyond the outermost ones those of the ends."""
         check_is_fitted(self, "released_")
         columns, ranks = self._columns(X, reset=False), self.references_
@@ -138,7 +142,7 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
             out.append((np.interp(x, known, ranks) - np.interp(-x, -known[::-1], -ranks[::-1])) / 2)
         return np.column_stack(out)
 
-    def inverse_transform(self, X: Any) -> Floats64:
+    def inverse_transform(self, X: Matrix) -> Floats64:
         """Values at given ranks, by the same lines."""
         check_is_fitted(self, "released_")
         rows = np.atleast_2d(np.asarray(X, dtype=float))
@@ -146,7 +150,7 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
             raise ParameterError(f"{self.n_features_in_} columns were fitted, got {rows.shape[1]}")
         return np.column_stack([np.interp(p, self.references_, known) for p, known in zip(rows.T, self.quantiles_.T)])
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         tags.transformer_tags.preserves_dtype = []

@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
+from privpac.arrays import Array
 from privpac.errors import ParameterError
 from privpac.evaluation.select_model import SearchLearner
 from privpac.evaluation.together import part_budget
+from privpac.exact import Rational
 from privpac.guarantee import Guarantee
 from privpac.sklearn.classifier import PrivateRuleClassifier
-from privpac.sklearn.estimator import GroupsAsked
-
-__all__ = ["PrivateSearchCV"]
+from privpac.sklearn.estimator import ColumnLike, GroupsAsked, Matrix, Tags
 
 FIXED = (
     "epsilon",
@@ -69,6 +68,11 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
     guarantee_, released_, rule_, classes_
         Those of the whole search.
 
+    Raises
+    ------
+    ParameterError, SchemaError
+        From ``fit``, before anything is spent.
+
     Examples
     --------
     >>> import numpy as np, privpac as pp
@@ -83,8 +87,8 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         self,
         estimator: PrivateRuleClassifier,
         param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        epsilon: Any = 1.0,
-        share: Any = "1/2",
+        epsilon: Rational = 1.0,
+        share: Rational = "1/2",
         ledger: str | Path | None = None,
         unit: str | None = None,
     ) -> None:
@@ -106,7 +110,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
             raise ParameterError(f"{strange[0]} belongs to the search or its people, not to the grid; leave it out")
         return {", ".join(f"{name}={value!r}" for name, value in one.items()) or "as given": one for one in settings}
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateSearchCV:
+    def fit(self, X: Matrix, y: ColumnLike, groups: ColumnLike = None) -> PrivateSearchCV:
         """Learn every setting on some people, choose among them on the others; ``groups`` names everybody's rows."""
         settings = self._settings()
         best = clone(self.estimator).set_params(ledger=self.ledger, unit=self.unit)
@@ -143,12 +147,12 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.rule_
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Matrix) -> Array:
         """What the chosen rule says, for each row."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True

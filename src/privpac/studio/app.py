@@ -17,13 +17,11 @@ from starlette.requests import Request
 
 from privpac.errors import ParameterError, PrivpacError
 from privpac.report import pages
-from privpac.rules.named import RULES
+from privpac.rules.base import RULES
 from privpac.studio.desk import Busy, Declaration, Desk
 from privpac.studio.guard import Guard, Locks
 from privpac.studio.plans import STOPS, planned
 from privpac.studio.words import TextFormat
-
-__all__ = ["create_studio"]
 
 _PARTS = {"studio.css": "text/css", "studio.js": "text/javascript"}
 _SERVICE = {"icon.svg": "image/svg+xml"}
@@ -37,7 +35,7 @@ _KINDS = {
 """Rules that the page offers, in its words."""
 
 Text = Annotated[str, Field(max_length=4_000)]
-Number = Annotated[str, Field(max_length=40)]
+_Number = Annotated[str, Field(max_length=40)]
 
 
 class _StudioBody(BaseModel):
@@ -66,26 +64,26 @@ class DeclaredTable(AboutTable):
 
 class PlanAsked(AboutTable):
     rule: Text | None
-    epsilon: Number
-    alpha: Number
+    epsilon: _Number
+    alpha: _Number
     people: Annotated[int, Field(ge=1, le=10**12)] | None
     records: Annotated[int, Field(ge=1, le=10**6)]
 
 
 class BudgetAsked(AboutTable):
-    epsilon: Number
+    epsilon: _Number
     dataset: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class LearnAsked(AboutTable):
     rule: Text | None
-    epsilon: Number
+    epsilon: _Number
     evaluate: bool
 
 
 class MeasureAsked(AboutTable):
     rule: Text
-    epsilon: Number
+    epsilon: _Number
 
 
 class OfferAccepted(_StudioBody):

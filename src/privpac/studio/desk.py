@@ -26,9 +26,9 @@ from typing import Any
 import polars as pl
 
 from privpac.api.learn import load
-from privpac.data.declare import parse_feature
+from privpac.data import parse_feature
 from privpac.data.private_folder import PrivateFolder
-from privpac.data.schema_file import OPEN, Schema, domain_value
+from privpac.data.schema_file import OPEN, Schema
 from privpac.data.suggest import chosen, column_types, suggest_domains
 from privpac.errors import ParameterError, PrivpacError
 from privpac.exact import rational, shown
@@ -38,8 +38,6 @@ from privpac.methods.base import ITEM_LEVEL
 from privpac.rules.base import Rule
 from privpac.studio import words
 from privpac.studio.words import Ran, ReleasePlaces, TextFormat
-
-__all__ = ["Busy", "Declaration", "Desk", "said_promise"]
 
 PREFIX = "privpac-studio-"
 """How folders of tables that were handed in begin."""
@@ -346,7 +344,7 @@ class Desk:
     def offer_rule(self, table: str, epsilon: str, rule: str | None, evaluate: bool) -> dict[str, Any]:
         """What learning a rule costs, and the command that does it."""
         price, (out, report) = self._priced(table, epsilon), self._free(table, "rule")
-        line = words.learn_words(
+        line = words.learn_command_words(
             table,
             self.shown(self.schema_of(table)),
             reading=self._reading(table),
@@ -399,7 +397,7 @@ class Desk:
         saved = self.shown(offer.out)
         kept: dict[str, Any] = {"what": offer.what, "table": offer.table, "saved": saved, "text": ran.out, **command}
         released = load(offer.out)
-        promise, rule = released.guarantee, released.hypothesis
+        promise, rule = released.guarantee, released.value
         kept["title"] = str(rule) if isinstance(rule, Rule) else ran.out.splitlines()[0]
         kept["released"] = bool(released)
         if promise is not None:
@@ -455,7 +453,7 @@ def _said(value: Any) -> str:
 
 
 def _domain(domain: Any) -> Any:
-    return None if domain is None else domain_value(domain)
+    return None if domain is None else domain.to_schema()
 
 
 def _type(kind: pl.DataType | None) -> str:

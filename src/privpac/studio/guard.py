@@ -24,8 +24,6 @@ from urllib.parse import parse_qs
 
 from privpac.serve.limits import HEADERS, Receive, Scope, Send
 
-__all__ = ["KEY", "Guard", "Locks"]
-
 KEY = "x-privpac-key"
 """The header with the key of the page."""
 MAX_BODY, MAX_UPLOAD = 1 << 20, 1 << 32

@@ -19,15 +19,13 @@ from privpac.rules.named import default_rule, rule_class
 from privpac.studio.desk import said_promise
 from privpac.studio.words import command_line, plan_words
 
-__all__ = ["STOPS", "planned", "rule_name", "warm_up"]
-
 STOPS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "8", "10")
 """Where the handle of epsilon may stand."""
-DEFAULTS = ("two voices", "small tree")
+DEFAULTS = ("hybrid selection", "small tree")
 _WIDE = 5
 
 
-def rule_name(rule: str | None, features: Mapping[str, Domain]) -> str:
+def shown_rule_name(rule: str | None, features: Mapping[str, Domain]) -> str:
     """The kind of rule: as chosen, or the usual one for these columns."""
     return rule or (default_rule(features) if len(features) < _WIDE else "small-tree")
 
@@ -45,7 +43,7 @@ def planned(
 ) -> dict[str, Any]:
     """Numbers of people (or errors, for a known number of them) at an epsilon, and the curve over all of ``STOPS``."""
     features = schema.features
-    name, columns = rule_name(rule, features), tuple(features.items())
+    name, columns = shown_rule_name(rule, features), tuple(features.items())
     rational(epsilon, "epsilon", above=0)
     rational(alpha, "alpha", above=0, below=1)
     unit = Unit.USER if schema.user else Unit.ITEM

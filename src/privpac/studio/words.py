@@ -21,21 +21,6 @@ from typing import NamedTuple
 
 import privpac
 
-__all__ = [
-    "ReleasePlaces",
-    "Ran",
-    "TextFormat",
-    "Runner",
-    "check_words",
-    "command_line",
-    "domains_words",
-    "evaluate_words",
-    "learn_words",
-    "ledger_words",
-    "plan_words",
-    "started",
-]
-
 # The package itself is found first in its own folder; everything else, where isolated Python looks, and there last.
 _START = (
     "import sys; home = sys.argv[1]; sys.argv[:2] = ['privpac']; sys.path.insert(0, home); import privpac; "
@@ -191,7 +176,7 @@ class ReleasePlaces(NamedTuple):
         return [*told, *_options(out=_place(self.out), report=_place(self.report))]
 
 
-def learn_words(
+def learn_command_words(
     table: str,
     schema: str,
     *,

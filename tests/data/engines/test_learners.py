@@ -33,7 +33,9 @@ from privpac.distributions import (
     ColumnByColumn,
     CoverLearner,
     GaussianHistogram,
+    Histogram,
     HypothesisSelector,
+    OwnShares,
     VocabularyHistogram,
 )
 from privpac.distributions.quantiles import QuantileLearner
@@ -44,11 +46,11 @@ from privpac.methods import (
     AgnosticReduction,
     AgreementLearner,
     CapSelection,
-    CardLearner,
     DeletionStability,
     EmpiricalLearner,
     FriendlyMean,
     GroupPrivacy,
+    HybridSelection,
     ItemAlgorithm,
     MinimumError,
     OneRecordPerUser,
@@ -58,6 +60,7 @@ from privpac.methods import (
     RealizableSelection,
     RegretSelection,
     Relabelling,
+    ScorecardLearner,
     SmallTreeLearner,
     SurrogateSelection,
     ThresholdLearner,
@@ -65,7 +68,6 @@ from privpac.methods import (
     TreeLearner,
     TrimmedMean,
     TrimmedSelection,
-    TwoVoices,
     UserAgnosticLearner,
     VotePredictor,
     WithFallback,
@@ -95,13 +97,15 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "voices": Case(lambda: TwoVoices(CUTS, 1), method="voices"),
-    "voices stumps capped": Case(lambda: TwoVoices(pp.Stumps(), 1, max_records=3), "x z"),
-    "voices stumps of categories": Case(lambda: TwoVoices(pp.Stumps(), 1, max_records=3), "kind x"),
-    "voices intervals": Case(lambda: TwoVoices(pp.Intervals(), 1, neighbours="replace")),
-    "voices points of categories": Case(lambda: TwoVoices(pp.Points(), 1), "kind"),
-    "voices rectangles": Case(lambda: TwoVoices(pp.Rectangles({"a": Integers(0, 1), "b": Integers(0, 1)}), 1), "a b"),
-    "voices by item": Case(lambda: TwoVoices(CUTS, 1, unit="item"), user=False),
+    "hybrid": Case(lambda: HybridSelection(CUTS, 1), method="hybrid"),
+    "hybrid stumps capped": Case(lambda: HybridSelection(pp.Stumps(), 1, max_records=3), "x z"),
+    "hybrid stumps of categories": Case(lambda: HybridSelection(pp.Stumps(), 1, max_records=3), "kind x"),
+    "hybrid intervals": Case(lambda: HybridSelection(pp.Intervals(), 1, neighbours="replace")),
+    "hybrid points of categories": Case(lambda: HybridSelection(pp.Points(), 1), "kind"),
+    "hybrid rectangles": Case(
+        lambda: HybridSelection(pp.Rectangles({"a": Integers(0, 1), "b": Integers(0, 1)}), 1), "a b"
+    ),
+    "hybrid by item": Case(lambda: HybridSelection(CUTS, 1, unit="item"), user=False),
     "regret": Case(lambda: RegretSelection(CUTS, 1), law=False, method="regret"),
     "regret stumps capped": Case(lambda: RegretSelection(pp.Stumps(), 1, max_records=3, public_n_users=30), "x z"),
     "regret stumps of categories": Case(lambda: RegretSelection(pp.Stumps(), 1, public_n_users=30), "x kind"),
@@ -154,10 +158,12 @@ CASES: dict[str, Case] = {
         lambda: SmallTreeLearner(pp.SmallTrees(depth=1, missing="own"), 1, neighbours="replace", max_records=3),
         "x kind",
     ),
-    "card": Case(lambda: CardLearner(pp.PointsCard(cuts=3), 1, delta="1e-6"), "x z kind a", law=False, method="card"),
-    "card with chances, of few records": Case(
-        lambda: CardLearner(
-            pp.PointsCard(steps=5), 1, delta="1e-6", calibrate="1/2", neighbours="replace", max_records=3
+    "scorecard": Case(
+        lambda: ScorecardLearner(pp.Scorecards(cuts=3), 1, delta="1e-6"), "x z kind a", law=False, method="scorecard"
+    ),
+    "scorecard with chances, of few records": Case(
+        lambda: ScorecardLearner(
+            pp.Scorecards(steps=5), 1, delta="1e-6", calibrate="1/2", neighbours="replace", max_records=3
         ),
         "x kind",
         law=False,
@@ -189,6 +195,9 @@ CASES: dict[str, Case] = {
     ),
     "cover": Case(lambda: CoverLearner("discrete", 4, alpha="1/2", records_per_user=2), "kind", label=False),
     "averaged histogram": Case(lambda: AveragedHistogram(1), "x kind", label=False, law=False),
+    "histogram of own shares": Case(
+        lambda: Histogram(1, contribution=OwnShares(levels=840)), "x kind", label=False, law=False
+    ),
     "columns one by one": Case(lambda: ColumnByColumn(1), "x kind", label=False, law=False),
     "histogram with Gaussian noise": Case(lambda: GaussianHistogram(1, delta="1e-4"), "x kind", label=False, law=False),
     "stable histogram of words": Case(
@@ -253,7 +262,7 @@ def bits(learner: Any, data: Any) -> list[str]:
     with insecure_randomness(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         released = learner.learn(data, rng=SeededRng(2))
-    return [released.outcome, str(released.hypothesis), *sorted(map(str, released.parameters.items()))]
+    return [released.outcome, str(released.value), *sorted(map(str, released.parameters.items()))]
 
 
 def law(learner: Any, data: Any) -> Law:

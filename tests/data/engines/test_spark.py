@@ -23,18 +23,17 @@ from hypothesis import strategies as st
 
 import privpac as pp
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
-from privpac.data.build import declare
 from privpac.data.engines.lazy_plan import faults_of
-from privpac.data.engines.spark import PACKETS, Packing, _Pack, _value_test, find_java, slots, survey
+from privpac.data.engines.spark import PACKETS, Packing, _Pack, _value_test, find_java, slots, spark_summary
 from privpac.data.engines.wire import pack, unpack
+from privpac.data.spec import TableSpec
 from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.errors import EngineError, ParameterError, SchemaError
-from privpac.methods import AgreementLearner, PairwiseSelection, RegretSelection, TreeLearner, TwoVoices
+from privpac.methods import AgreementLearner, HybridSelection, PairwiseSelection, RegretSelection, TreeLearner
 from privpac.methods.base import count_users
-from privpac.methods.sizes import size_counts
+from privpac.papers.pure_agnostic.sizes import size_counts
 from privpac.rules.hierarchies import PrefixTree
-from privpac.rules.profile import Profile, constant_profile
-from privpac.rules.statistics import Exceeds, Mean, Regret, root_clip
+from privpac.rules.profile import Exceeds, Mean, Profile, Regret, constant_profile, root_clip
 from privpac.testing import SeededRng, insecure_randomness
 
 DOMAIN = Integers(0, 9)
@@ -115,15 +114,14 @@ def test_profiles_are_equal_to_those_in_memory(spark: Any, tmp_path: Path, kind:
     learner = RegretSelection(pp.Thresholds(direction="both"), Fraction(1), public_n_users=60)
     ours, theirs = learner.law(cluster), learner.law(memory)
     assert [ours.prob(v) for v in range(22)] == [theirs.prob(v) for v in range(22)]
-    voices = TwoVoices(pp.Thresholds(direction="both"), Fraction(1))
-    ours, theirs = voices.law(cluster), voices.law(memory)
+    hybrid = HybridSelection(pp.Thresholds(direction="both"), Fraction(1))
+    ours, theirs = hybrid.law(cluster), hybrid.law(memory)
     assert [ours.prob(v) for v in range(44)] == [theirs.prob(v) for v in range(44)]
 
 
 @pytest.mark.parametrize("kind", ["integer", "text", "float"])
 def test_parts_and_evaluations_are_those_in_memory(spark: Any, tmp_path: Path, kind: str) -> None:
-    from privpac.evaluation.predictors import bind_predictor
-    from privpac.evaluation.results import TableKernel
+    from privpac.evaluation.evaluator import TableKernel, bind_predictor
 
     frame = table(kind)
     cluster: Any = pp.from_spark(on_cluster(spark, frame, tmp_path), chunk_rows=100, partitions=5, **SCHEMA)
@@ -325,7 +323,7 @@ def test_rows_of_a_user_in_two_partitions_would_be_seen(
 
 LEARNERS: dict[str, tuple[Any, str, bool]] = {
     "regret": (RegretSelection(pp.Stumps(), 1, max_records=3, public_n_users=30), "x z", True),
-    "voices": (TwoVoices(pp.Stumps(), 1, max_records=3), "x z", True),
+    "hybrid": (HybridSelection(pp.Stumps(), 1, max_records=3), "x z", True),
     "prefixes of an open vocabulary": (TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place", True),
     "pairs of rules": (PairwiseSelection(pp.Thresholds(), 1, tau=2), "x", True),
     "agreement": (AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), "x", True),
@@ -344,8 +342,7 @@ def test_learners_run_unchanged(spark: Any, tmp_path: Path, name: str) -> None:
     def drawn(data: Users) -> list[str]:
         with insecure_randomness():
             return [
-                str(learner.learn(data, rng=SeededRng(seed)).hypothesis)
-                for seed in range(1 if name == "histogram" else 2)
+                str(learner.learn(data, rng=SeededRng(seed)).value) for seed in range(1 if name == "histogram" else 2)
             ]
 
     assert drawn(cluster) == drawn(UserData.from_frame(frame, **declared))
@@ -382,7 +379,7 @@ def test_what_spark_finds_good_is_good(spark: Any) -> None:
         if test is None:
             continue
         passed = [row[0] for row in frame.select(sql.coalesce(test, sql.lit(False))).collect()]
-        declared = declare(None, {"x": domain}, None, "raise", None)
+        declared = TableSpec(None, {"x": domain})
         columns = frame.toArrow().column("x")
         faults = [faults_of({"x": pl.Series("x", columns.slice(i, 1))}, declared).columns for i in range(len(values))]
         assert passed == [not fault for fault in faults]
@@ -391,12 +388,12 @@ def test_what_spark_finds_good_is_good(spark: Any) -> None:
 def test_faults_of_ids_and_labels_are_left_to_python(spark: Any) -> None:
     for who, y in (("", True), (None, True), ("a", None)):
         frame = spark.createDataFrame([(who, 1, y)], "who string, x int, y boolean")
-        rows, doubtful, _ = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
+        rows, doubtful, _ = spark_summary(frame, TableSpec("who", {"x": DOMAIN}, "y"))
         assert rows == 1
         assert doubtful is not None
     frame = spark.createDataFrame([("a", 1, 2)], "who string, x int, y int")
-    assert survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))[1] is not None
-    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None, True)
+    assert spark_summary(frame, TableSpec("who", {"x": DOMAIN}, "y"))[1] is not None
+    assert spark_summary(frame, TableSpec("who", {"x": DOMAIN})) == (1, None, True)
 
 
 # Java

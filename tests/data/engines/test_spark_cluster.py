@@ -19,7 +19,7 @@ import pytest
 
 import privpac as pp
 from privpac.data.engines.spark import find_java
-from privpac.rules.statistics import Mean
+from privpac.rules.profile import Mean
 
 pytestmark = pytest.mark.slow
 PARTITIONS, PATIENCE = 8, 240
@@ -28,7 +28,7 @@ import json, sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 import privpac as pp
-from privpac.rules.statistics import Mean
+from privpac.rules.profile import Mean
 
 master, data, marks = sys.argv[1:]
 

@@ -26,8 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.api.tables import read_users
-from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
+from privpac.api.tables import users_of_files
+from privpac.data import Categories, Floats, Grid, Integers, TableSpec, Texts, UserData, Users
 from privpac.data.engines import spill
 from privpac.data.engines.files import CHANGED
 from privpac.data.engines.stream import StreamedUsers, _Ascending, _Parted
@@ -36,10 +36,9 @@ from privpac.guarantee import Unit
 from privpac.methods import RealizableSelection, RegretSelection
 from privpac.methods.base import count_users
 from privpac.methods.cap import CapSelection
-from privpac.methods.sizes import size_counts
+from privpac.papers.pure_agnostic.sizes import size_counts
 from privpac.rules.base import ConceptClass
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Exceeds, Mean, Regret, Statistic, root_clip
+from privpac.rules.profile import Exceeds, Mean, Profile, Regret, Statistic, root_clip
 
 DOMAIN = Integers(0, 9)
 CLASSES: dict[str, ConceptClass] = {
@@ -190,7 +189,7 @@ def test_invalid_records_are_treated_and_told_as_in_memory(
 
         expected = said(lambda: bind_late(UserData.from_frame(frame, **late)))
         assert said(lambda: bind_late(pp.scan(folder, chunk_rows=5, spill=name, **late))) == expected
-        assert not list(Path(name).glob(f"{spill.PREFIX}*"))
+        assert not list(Path(name).glob(f"{spill.SPILL_PREFIX}*"))
 
 
 # Shapes
@@ -304,7 +303,7 @@ def test_bad_input_is_refused(place: Path) -> None:
     with pytest.raises(ParameterError, match="declared twice"):
         streamed.bind({"x": Integers(0, 10)})
     with pytest.raises(ParameterError, match="engine must be"):
-        read_users(data, engine="abacus", **SCHEMA)
+        users_of_files(data, TableSpec(**SCHEMA), engine="abacus")
 
 
 def test_files_must_agree_on_types_and_stay_as_they_are(place: Path) -> None:
@@ -356,11 +355,11 @@ def test_an_order_that_breaks_later_is_found_and_never_counted_twice(place: Path
 def test_engines_are_chosen_by_name_and_size(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame, _ = big_user(place, ascending=True)
     frame.write_parquet(place / "one.parquet")
-    assert isinstance(read_users(place / "one.parquet", **SCHEMA), UserData)
-    assert isinstance(read_users(place / "one.parquet", engine="stream", **SCHEMA), StreamedUsers)
-    assert isinstance(read_users(place / "data", **SCHEMA), StreamedUsers)
+    assert isinstance(users_of_files(place / "one.parquet", TableSpec(**SCHEMA)), UserData)
+    assert isinstance(users_of_files(place / "one.parquet", TableSpec(**SCHEMA), engine="stream"), StreamedUsers)
+    assert isinstance(users_of_files(place / "data", TableSpec(**SCHEMA)), StreamedUsers)
     monkeypatch.setattr("privpac.api.tables.LARGE", 1)
-    assert isinstance(read_users(place / "one.parquet", **SCHEMA), StreamedUsers)
+    assert isinstance(users_of_files(place / "one.parquet", TableSpec(**SCHEMA)), StreamedUsers)
 
 
 # Spill
@@ -456,10 +455,10 @@ def test_folders_of_others_are_never_swept(place: Path) -> None:
     (place / "spill" / "privpac").mkdir()
     (place / "elsewhere").mkdir()
     (place / "elsewhere" / "lock").touch()
-    (place / "spill" / f"{spill.PREFIX}link").symlink_to(place / "elsewhere")
-    young, old = place / "spill" / f"{spill.PREFIX}young", place / "spill" / f"{spill.PREFIX}old"
-    open_to_all = place / "spill" / f"{spill.PREFIX}open"
-    linked = place / "spill" / f"{spill.PREFIX}linked"
+    (place / "spill" / f"{spill.SPILL_PREFIX}link").symlink_to(place / "elsewhere")
+    young, old = place / "spill" / f"{spill.SPILL_PREFIX}young", place / "spill" / f"{spill.SPILL_PREFIX}old"
+    open_to_all = place / "spill" / f"{spill.SPILL_PREFIX}open"
+    linked = place / "spill" / f"{spill.SPILL_PREFIX}linked"
     for folder, mode in ((young, 0o700), (old, 0o700), (open_to_all, 0o755), (linked, 0o700)):
         folder.mkdir()
         folder.chmod(mode)
@@ -467,7 +466,7 @@ def test_folders_of_others_are_never_swept(place: Path) -> None:
     (open_to_all / "lock").touch()  # others may write there: what lies in it may be theirs
     (linked / "lock").symlink_to(place / "elsewhere" / "lock")
     spill.SpillFolder(place / "spill").remove()
-    left = {path.name.removeprefix(spill.PREFIX) for path in leftovers(place)}
+    left = {path.name.removeprefix(spill.SPILL_PREFIX) for path in leftovers(place)}
     assert left == {"privpac", "link", "young", "open", "linked"}
     assert (place / "elsewhere" / "lock").exists()
 

@@ -43,20 +43,6 @@ from privpac.data.users import UserData
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.lazy import LateModule, need
 
-__all__ = [
-    "CHANGED",
-    "LANES",
-    "Order",
-    "ParquetTable",
-    "clean_types",
-    "identified",
-    "in_lanes",
-    "open_table",
-    "tracked",
-    "whole_users",
-]
-
-
 pq = LateModule("pyarrow.parquet")
 _KEY = secrets.randbits(64)
 _WORD = (1 << 64) - 1
@@ -375,10 +361,10 @@ def _start_of(last: object, ids: pl.Series) -> int:
 # A bar with the rows read, on a terminal only: it is for the curator, and logs must not hold counts.
 
 
-T = TypeVar("T", bound=pl.DataFrame | UserData)
+_T = TypeVar("_T", bound=pl.DataFrame | UserData)
 
 
-def tracked(batches: Iterable[T], total: int, what: str, *, show: bool) -> Iterator[T]:
+def tracked(batches: Iterable[_T], total: int, what: str, *, show: bool) -> Iterator[_T]:
     """The same batches; the bar moves as they are taken."""
     if not show or not sys.stderr.isatty():
         yield from batches
@@ -408,7 +394,7 @@ def tracked(batches: Iterable[T], total: int, what: str, *, show: bool) -> Itera
 S = TypeVar("S")
 R = TypeVar("R")
 
-LANES = min(4, workers())
+FILE_WORKERS = min(4, workers())
 """Chunks in work at the same time; kernels use further cores themselves."""
 
 

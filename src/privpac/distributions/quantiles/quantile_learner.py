@@ -5,10 +5,10 @@ weight     what counts                                                          
 ========== ============================================================================ ==========================
 ``user``   every person alike, their records sharing that weight: the quantile of the   nothing
            mean of the people's own distributions
-``own``    every person votes for the quantile of their own records, for the middle    nothing
+``own``    every person votes for the quantile of their own records, for the middle     nothing
            of both where there are two
-``one``    one record of everybody, chosen by a public hash                              nothing
-``record`` every record, up to ``max_records`` of a person                               ``max_records``
+``one``    one record of everybody, chosen by a public hash                             nothing
+``record`` every record, up to ``max_records`` of a person                              ``max_records``
 ========== ============================================================================ ==========================
 
 **Guarantee.**  Pure epsilon per user for either relation.  Every number released (a quantile; with ``interval=True``
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from privpac.data import Domain
-from privpac.data.domains import Texts, own_code
+from privpac.data.domains import own_code
 from privpac.distributions.base import BoundUsers, DistributionLearner
 from privpac.distributions.quantiles.ranks import End, RankLaw, Weighted, WeightedValues
 from privpac.distributions.quantiles.result import Quantiles
@@ -59,29 +59,21 @@ if TYPE_CHECKING:
     from privpac.law import Law
     from privpac.rng import Rng
 
-__all__ = [
-    "ColumnQuantiles",
-    "QuantileLearner",
-    "QuantileTable",
-    "WEIGHTS",
-]
-
-
 WEIGHTS = ("user", "own", "one", "record")
-MAX_QUANTILES = 64
-MAX_DENOMINATOR = 1000
+_MAX_QUANTILES = 64
+_MAX_DENOMINATOR = 1000
 
 
 def _read_q(q: Any) -> tuple[Fraction, ...]:
     """Different quantiles, ascending."""
     given = q if isinstance(q, (list, tuple)) else (q,)
     found = tuple(sorted(rational(one, "q", above=0, below=1) for one in given))
-    if not found or len(found) > MAX_QUANTILES or len(set(found)) < len(found):
-        raise ParameterError(f"q must be one quantile or up to {MAX_QUANTILES} different ones, got {len(found)}")
-    fine = next((one for one in found if one.denominator > MAX_DENOMINATOR), None)
+    if not found or len(found) > _MAX_QUANTILES or len(set(found)) < len(found):
+        raise ParameterError(f"q must be one quantile or up to {_MAX_QUANTILES} different ones, got {len(found)}")
+    fine = next((one for one in found if one.denominator > _MAX_DENOMINATOR), None)
     if fine is not None:
         raise ParameterError(
-            f"q must be a fraction with a denominator of at most {MAX_DENOMINATOR}, such as 1/2 or 0.95, got {fine}"
+            f"q must be a fraction with a denominator of at most {_MAX_DENOMINATOR}, such as 1/2 or 0.95, got {fine}"
         )
     return found
 
@@ -106,7 +98,7 @@ class QuantileLearner(DistributionLearner):
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[k, k + 2] for k in range(500)], features={"x": Integers(0, 999)}, labelled=False)
-    >>> median = QuantileLearner(1, "1/2").learn(people).hypothesis
+    >>> median = QuantileLearner(1, "1/2").learn(people).value
     >>> 200 < median.value < 300
     True
     """
@@ -174,7 +166,7 @@ class QuantileLearner(DistributionLearner):
         if len(domains) != 1:
             raise ParameterError(f"name the column of which a quantile is wanted; there are {', '.join(domains)}")
         for name, domain in domains.items():
-            if isinstance(domain, Texts):
+            if domain.open:
                 raise ParameterError(
                     f"texts have no order, so column {name!r} has no quantile; declare Integers, Grid, Dates, Floats "
                     "or ordered Categories"
@@ -318,5 +310,5 @@ class ColumnQuantiles(Learner):
         found = [part.draw(one, rng) for part, one in zip(self.parts, bound)]
         shown = {"columns": len(found), **found[0].parameters}
         return Released(
-            QuantileTable(tuple(one.hypothesis for one in found)), self.guarantee, shown, learner="ColumnQuantiles"
+            QuantileTable(tuple(one.value for one in found)), self.guarantee, shown, learner="ColumnQuantiles"
         )

@@ -13,9 +13,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.result import register
 
-__all__ = ["Quantiles"]
-
-Codes = tuple[int, ...]
+_Codes = tuple[int, ...]
 
 
 @register("quantiles")
@@ -38,9 +36,9 @@ class Quantiles:
     feature: str
     domain: Domain
     q: tuple[Fraction, ...]
-    codes: Codes
-    lower_codes: Codes | None = None
-    upper_codes: Codes | None = None
+    codes: _Codes
+    lower_codes: _Codes | None = None
+    upper_codes: _Codes | None = None
     rank_error: Fraction = Fraction(0)
     rounding: Fraction = Fraction(0)
     confidence: Fraction = Fraction(19, 20)
@@ -72,7 +70,7 @@ class Quantiles:
             return None
         return tuple(zip(self._shown(self.lower_codes), self._shown(self.upper_codes)))
 
-    def _shown(self, codes: Codes) -> tuple[Any, ...]:
+    def _shown(self, codes: _Codes) -> tuple[Any, ...]:
         return tuple(self.domain.value(code) for code in codes)
 
     @property

@@ -26,6 +26,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Floats64
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
@@ -33,38 +34,24 @@ from privpac.parameters import DEFAULT_BETA, bounds, fraction_or_none, named, pr
 from privpac.sample_size import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation, users_for
 from privpac.special import bdtr, ndtr
 
-__all__ = [
-    "ClipAim",
-    "ClipPlan",
-    "KnownPairs",
-    "certify_pairwise",
-    "certify_scheffe",
-    "clipped_mean",
-    "default_resolution",
-    "pairwise_closed_form",
-    "plan_pairwise",
-    "plan_scheffe",
-    "read_top",
-]
-
-
 # Users that clipped pairwise selection needs: every pair of rules is compared, each user moves a comparison by at most
 # ``tau``.
 #
 # **Certificate C2.**  One record's comparison lies in a sub-interval of [-1, 1] of width ``width`` containing 0 (2 for
 # agnostic learning, 1 for Scheffé comparisons of distributions), every user has ``m`` records, some candidate has score
 # at most ``a0`` and the output shall have score below ``a1``; ``gam = a1 - a0``, ``sig = width sqrt(m) / 2``, ``Q`` the
-# normal upper tail.  Clipping costs at most ``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` (``a1 m - tau + sig
-# sqrt(pi/2)``
-# for clips below the mean ``a1 m``) and ``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is ``Gam =
-# gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is cut off).  With ``lam = epsilon / rho``, failure is at most
-# ``beta`` if ``Gam > 0`` and
+# normal upper tail.  Clipping costs per user at most
 #
-# * *split*: ``n Gam >= b sqrt n + c``, ``b = 2 width sqrt(m ln(4|H|/beta)/2)``, ``c = ln(2|H|/beta)/lam``; or
-# * *chernoff*: ``n >= ln(|H|**2/beta) / (th Gam - th**2 m width**2 / 2)``, ``th = min(lam, Gam/(m width**2))``.
+#     B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)      (a1 m - tau + sig sqrt(pi/2) for clips below the mean a1 m)
+#     B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)
+#
+# so the margin is ``Gam = gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is cut off).  With ``lam = epsilon /
+# rho``, failure is at most ``beta`` if ``Gam > 0`` and
+#
+#     split:     n Gam >= b sqrt n + c,  b = 2 width sqrt(m ln(4|H|/beta)/2),  c = ln(2|H|/beta)/lam;  or
+#     chernoff:  n >= ln(|H|**2/beta) / (th Gam - th**2 m width**2 / 2),  th = min(lam, Gam/(m width**2))
 
 
-Array = NDArray[np.float64]
 _MAX_CLIPS = 1 << 20
 _ASSUMES = "users with equally many records from one law, and a candidate of score at most {alpha0}"
 
@@ -80,40 +67,33 @@ def plan_pairwise(
     width: Rational = 2,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     clip_step: Rational = 1,
+    tau: Rational | None = None,
 ) -> Certificate:
-    """The clip and the bound (*split* before *chernoff*) that certify the fewest users; the first minimum wins.
+    """The certificate for the clip ``tau`` (in records), or for the clip that certifies the fewest users.
 
-    Clips are the multiples of ``clip_step`` up to ``records_per_user``: 1 for agnostic learning, 1/4 for Scheffé
-    comparisons.  Agnostic use: ``alpha0 = 0`` and ``alpha1`` = the target excess, less the accuracy of a representation
-    if one is used.  ``n_users`` is ``None`` when clipping eats the margin at every clip, which for ``tau = m`` never
-    happens.
+    The better bound is taken (*split* before *chernoff*); the first minimum wins.  Clips are the multiples of
+    ``clip_step`` up to ``records_per_user``: 1 for agnostic learning, 1/4 for Scheffé comparisons.  Agnostic use:
+    ``alpha0 = 0`` and ``alpha1`` = the target excess, less the accuracy of a representation if one is used.
+    ``n_users`` is ``None`` when clipping eats the margin at every clip, which for ``tau = m`` never happens.
     """
-    m = positive_int(records_per_user, "records_per_user")
-    step = rational(clip_step, "clip_step", above=0, maximum=m)
-    if m / step > _MAX_CLIPS:
-        raise TooLargeError(
-            f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step"
-        )
+    clips: Sequence[Fraction]
+    if tau is not None:
+        m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+        clips = [rational(tau, "tau", above=0)]
+    else:
+        m = positive_int(records_per_user, "records_per_user")
+        step = rational(clip_step, "clip_step", above=0, maximum=m)
+        if m / step > _MAX_CLIPS:
+            raise TooLargeError(
+                f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step"
+            )
+        clips = _Multiples(step, math.floor(m / step))
     wanted = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
-    return _best(_Multiples(step, math.floor(m / step)), wanted, m, neighbours)
-
-
-def certify_pairwise(
-    *,
-    log_size: Rational,
-    epsilon: Rational,
-    alpha1: Rational,
-    beta: Rational,
-    records_per_user: int,
-    tau: Rational,
-    alpha0: Rational = 0,
-    width: Rational = 2,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-) -> Certificate:
-    """The certificate for one clip ``tau`` (in records)."""
-    m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
-    clip = rational(tau, "tau", above=0)
-    return _best([clip], read_target(log_size, epsilon, alpha0, alpha1, width, beta), m, neighbours)
+    values = _floats(clips)
+    margin = (wanted.a1 - wanted.a0) * m - np.where(values < m, _cut_off(values, m, wanted), 0.0) - SLACK * m
+    # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
+    rate = wanted.epsilon / (values * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
+    return least_users(clips, margin, rate, m, wanted, "pairwise selection")
 
 
 def pairwise_closed_form(
@@ -161,11 +141,11 @@ class _Multiples(Sequence[Fraction]):
     def __len__(self) -> int:
         return self.length
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i: int) -> Fraction:  # type: ignore[override]
         return self.step * (i + 1)
 
 
-def _floats(clips: Sequence[Fraction]) -> Array:
+def _floats(clips: Sequence[Fraction]) -> Floats64:
     """Exactly rounded; multiples of a dyadic step of at most 2**20 terms are exact in doubles anyway."""
     if isinstance(clips, _Multiples) and clips.step.denominator in (1, 2, 4) and clips.step.numerator == 1:
         return np.arange(1, len(clips) + 1, dtype=np.float64) * np.float64(clips.step)
@@ -184,19 +164,19 @@ class ScoreTarget(NamedTuple):
     assumption: str
 
 
-def _best(clips: Sequence[Fraction], wanted: ScoreTarget, m: int, neighbours: Neighbours | str) -> Certificate:
-    tau = _floats(clips)
-    margin = (wanted.a1 - wanted.a0) * m - np.where(tau < m, _cut_off(tau, m, wanted), 0.0) - SLACK * m
-    # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
-    rate = wanted.epsilon / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
-    return least_users(clips, margin, rate, m, wanted, "pairwise selection")
-
-
 def least_users(
-    clips: Sequence[Fraction], margin: Array, rate: Array, m: int, wanted: ScoreTarget, method: str
+    clips: Sequence[Fraction], margin: Floats64, rate: Floats64, m: int, wanted: ScoreTarget, method: str
 ) -> Certificate:
     """The clip and the bound with the fewest users, given the margin and the rate ``epsilon / rho`` of every clip."""
-    users = np.stack([_split(margin, rate, m, wanted), _chernoff(margin, rate, m, wanted)], axis=1)
+    safe, w = np.where(margin > 0, margin, 1.0), wanted.width
+    b = 2 * w * math.sqrt(m * (math.log(4 / wanted.beta) + wanted.log_h) / 2)
+    c = (math.log(2 / wanted.beta) + wanted.log_h) / rate
+    split = ((b + np.sqrt(b * b + 4 * safe * c)) / (2 * safe)) ** 2
+    tilt = np.minimum(rate, safe / (m * w * w))
+    chernoff = (2 * wanted.log_h - math.log(wanted.beta)) / (tilt * safe - tilt**2 * m * w * w / 2)
+    users = np.where(
+        margin[:, None] > 0, np.maximum(1.0, np.ceil(np.stack([split, chernoff], axis=1) * (1 + SLACK))), np.inf
+    )
     row, column = np.unravel_index(int(np.argmin(users)), users.shape)
     found = float(users[row, column])
     chosen = clips[int(row)]
@@ -208,7 +188,7 @@ def least_users(
     ).run_with(tau=tau, records_per_user=m)
 
 
-def _cut_off(tau: Array, m: int, wanted: ScoreTarget) -> Array:
+def _cut_off(tau: Floats64, m: int, wanted: ScoreTarget) -> Floats64:
     """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum.
 
     ``B+`` is the integral of ``Pr[S > s]`` beyond ``tau``; below the mean ``a1 m`` the tail bound says nothing, so 1 is
@@ -219,23 +199,6 @@ def _cut_off(tau: Array, m: int, wanted: ScoreTarget) -> Array:
     return np.asarray(
         short + sigma * math.sqrt(2 * math.pi) * (ndtr((high - tau - short) / sigma) + ndtr(-(tau + low) / sigma))
     )
-
-
-def _split(margin: Array, lam: Array, m: int, wanted: ScoreTarget) -> Array:
-    b = 2 * wanted.width * math.sqrt(m * (math.log(4 / wanted.beta) + wanted.log_h) / 2)
-    c = (math.log(2 / wanted.beta) + wanted.log_h) / lam
-    safe = np.where(margin > 0, margin, 1.0)
-    return _users(((b + np.sqrt(b * b + 4 * safe * c)) / (2 * safe)) ** 2, margin)
-
-
-def _chernoff(margin: Array, lam: Array, m: int, wanted: ScoreTarget) -> Array:
-    safe, w = np.where(margin > 0, margin, 1.0), wanted.width
-    tilt = np.minimum(lam, safe / (m * w * w))
-    return _users((2 * wanted.log_h - math.log(wanted.beta)) / (tilt * safe - tilt**2 * m * w * w / 2), margin)
-
-
-def _users(n: Array, margin: Array) -> Array:
-    return np.where(margin > 0, np.maximum(1.0, np.ceil(n * (1 + SLACK))), np.inf)
 
 
 def read_target(
@@ -269,7 +232,7 @@ def read_target(
 # <= .]`` up to ``u``, which is linear between integers.
 
 
-MAX_WORK = 1 << 25
+_MAX_WORK = 1 << 25
 """Probabilities times records and clips up to which a plan is computed."""
 
 _NEAR = 1e-9
@@ -277,7 +240,7 @@ _NEAR = 1e-9
 
 def plan_scheffe(
     *,
-    probabilities: Sequence[Rational] | NDArray[Any],
+    probabilities: Sequence[Rational] | Array,
     log_size: Rational,
     epsilon: Rational,
     alpha1: Rational,
@@ -288,9 +251,10 @@ def plan_scheffe(
     max_records: int | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     clip_step: Rational = Fraction(1, 4),
+    tau: Rational | None = None,
 ) -> Certificate:
-    """The clip, among multiples of ``clip_step`` up to ``records_per_user``, and the bound that certify the fewest
-    users.
+    """The certificate for the clip ``tau`` (in records), or for the multiple of ``clip_step`` up to
+    ``records_per_user`` that certifies the fewest users.
 
     ``probabilities`` are the values ``P(W)`` of all ordered pairs of candidates (repeated ones count once), each within
     ``rounding`` of the truth; ``log_size`` is the logarithm of the number of candidates.  A public cap ``max_records``
@@ -303,46 +267,39 @@ def plan_scheffe(
     ...     clip_step="1/4").n_users
     (40, 51)
     """
-    m = positive_int(records_per_user, "records_per_user", maximum=MAX_WORK)
-    step = rational(clip_step, "clip_step", above=0, maximum=m)
-    count = math.floor(m / step)
-    p = _probabilities(probabilities)
-    if max(1, len(p)) * (m + count) > MAX_WORK:
-        raise TooLargeError(
-            f"{len(p)} probabilities, {m} records and {count} clips are too many for exact means; use plan_pairwise or "
-            "a larger clip_step"
-        )
-    clips = [step * k for k in range(1, count + 1)]
-    return _best_scheffe(
-        clips, p, read_target(log_size, epsilon, alpha0, alpha1, 1, beta), m, rounding, max_records, neighbours
-    )
-
-
-def certify_scheffe(
-    *,
-    probabilities: Sequence[Rational] | NDArray[Any],
-    log_size: Rational,
-    epsilon: Rational,
-    alpha1: Rational,
-    beta: Rational,
-    records_per_user: int,
-    tau: Rational,
-    alpha0: Rational = 0,
-    rounding: Rational = 0,
-    max_records: int | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-) -> Certificate:
-    """The certificate for one clip ``tau`` (in records); see :func:`plan_scheffe`."""
-    m = positive_int(records_per_user, "records_per_user", maximum=MAX_WORK)
-    p = _probabilities(probabilities)
-    if max(1, len(p)) * m > MAX_WORK:
-        raise TooLargeError(
-            f"{len(p)} probabilities and {m} records are too many for exact means; use certify_pairwise"
-        )
-    clips = [rational(tau, "tau", above=0)]
-    return _best_scheffe(
-        clips, p, read_target(log_size, epsilon, alpha0, alpha1, 1, beta), m, rounding, max_records, neighbours
-    )
+    m, p = positive_int(records_per_user, "records_per_user", maximum=_MAX_WORK), _probabilities(probabilities)
+    if tau is None:
+        step = rational(clip_step, "clip_step", above=0, maximum=m)
+        count = math.floor(m / step)
+        if max(1, len(p)) * (m + count) > _MAX_WORK:
+            raise TooLargeError(
+                f"{len(p)} probabilities, {m} records and {count} clips are too many for exact means; use "
+                "plan_pairwise or a larger clip_step"
+            )
+        clips = [step * k for k in range(1, count + 1)]
+    else:
+        if max(1, len(p)) * m > _MAX_WORK:
+            raise TooLargeError(
+                f"{len(p)} probabilities and {m} records are too many for exact means; use plan_pairwise"
+            )
+        clips = [rational(tau, "tau", above=0)]
+    wanted = read_target(log_size, epsilon, alpha0, alpha1, 1, beta)
+    off = float(rational(rounding, "rounding", minimum=0, maximum=1))
+    cap = None if max_records is None else positive_int(max_records, "max_records")
+    if cap is not None and cap < m:
+        raise ParameterError(f"records_per_user must be at most max_records = {cap}, got {m}: more are never read")
+    values = np.array([float(clip) for clip in clips])
+    rate = wanted.epsilon / _range(p, values, cap, relation(neighbours))
+    # D(W) <= p + off - a1 for a comparison of a1 or more, D(W) >= p - off - a0 for one of at most a0.
+    witnesses = p[p + off - wanted.a1 >= -_NEAR]
+    low = [
+        _means(m, chance, min(1.0, max(0.0, chance + off - wanted.a1)), values)
+        for chance in (witnesses if len(witnesses) else p[-1:]).tolist()
+    ]
+    high = [_means(m, chance, max(0.0, chance - off - wanted.a0), values) for chance in p.tolist()]
+    margin = np.minimum.reduce(low) - np.maximum.reduce(high) - SLACK * m
+    found = least_users(clips, margin, rate, m, wanted, "hypothesis selection")
+    return found if len(witnesses) else replace(found, n_users=1)
 
 
 def clipped_mean(records: int, probability: Rational, rate: Rational, tau: Rational) -> float:
@@ -351,50 +308,23 @@ def clipped_mean(records: int, probability: Rational, rate: Rational, tau: Ratio
     >>> clipped_mean(2, "1/2", "1/2", 1), clipped_mean(2, 1, "1/2", "1/2")
     (0.0, 0.375)
     """
-    m = positive_int(records, "records", maximum=MAX_WORK)
+    m = positive_int(records, "records", maximum=_MAX_WORK)
     p = float(rational(probability, "probability", minimum=0, maximum=1))
     inside = float(rational(rate, "rate", minimum=0, maximum=1))
     return float(_means(m, p, inside, np.array([float(rational(tau, "tau", above=0))]))[0])
 
 
-def _best_scheffe(
-    clips: list[Fraction],
-    p: Array,
-    wanted: ScoreTarget,
-    m: int,
-    rounding: Rational,
-    max_records: int | None,
-    neighbours: Neighbours | str,
-) -> Certificate:
-    off = float(rational(rounding, "rounding", minimum=0, maximum=1))
-    cap = None if max_records is None else positive_int(max_records, "max_records")
-    if cap is not None and cap < m:
-        raise ParameterError(f"records_per_user must be at most max_records = {cap}, got {m}: more are never read")
-    tau = np.array([float(clip) for clip in clips])
-    rate = wanted.epsilon / _range(p, tau, cap, relation(neighbours))
-    # D(W) <= p + off - a1 for a comparison of a1 or more, D(W) >= p - off - a0 for one of at most a0.
-    witnesses = p[p + off - wanted.a1 >= -_NEAR]
-    low = [
-        _means(m, chance, min(1.0, max(0.0, chance + off - wanted.a1)), tau)
-        for chance in (witnesses if len(witnesses) else p[-1:]).tolist()
-    ]
-    high = [_means(m, chance, max(0.0, chance - off - wanted.a0), tau) for chance in p.tolist()]
-    margin = np.minimum.reduce(low) - np.maximum.reduce(high) - SLACK * m
-    found = least_users(clips, margin, rate, m, wanted, "hypothesis selection")
-    return found if len(witnesses) else replace(found, n_users=1)
-
-
-def _means(m: int, p: float, rate: float, tau: Array) -> Array:
+def _means(m: int, p: float, rate: float, tau: Floats64) -> Floats64:
     """``E clip(m p - Bin(m, rate), -tau, tau)`` for every clip."""
     below = np.concatenate([[0.0], np.cumsum(bdtr(np.arange(m), m, rate))])
 
-    def integral(u: Array) -> Array:
+    def integral(u: Floats64) -> Floats64:
         return np.asarray(np.interp(u, np.arange(m + 1), below) + np.maximum(0.0, u - m))
 
     return np.asarray(integral(m * p + tau) - integral(m * p - tau) - tau)
 
 
-def _range(p: Array, tau: Array, cap: int | None, neighbours: Neighbours) -> Array:
+def _range(p: Floats64, tau: Floats64, cap: int | None, neighbours: Neighbours) -> Floats64:
     """``rho`` for every clip: a user's comparison lies in ``[-min(tau, M (1 - p)), min(tau, M p)]``, with ``M`` the
     public cap."""
     if cap is None:
@@ -404,7 +334,7 @@ def _range(p: Array, tau: Array, cap: int | None, neighbours: Neighbours) -> Arr
     return np.asarray(found)
 
 
-def _probabilities(given: Any) -> Array:
+def _probabilities(given: Sequence[Rational] | Array) -> Floats64:
     """Different values in increasing order; 0 if there is only one candidate, hence no pair."""
     if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
         raise TypeError(f"probabilities must be a sequence of numbers, got {type(given).__name__}")
@@ -420,11 +350,11 @@ def _probabilities(given: Any) -> Array:
     return np.unique(found) if len(found) else np.zeros(1)
 
 
-MAX_TOP = 1 << 28
+_MAX_TOP = 1 << 28
 """With at most 2**32 users scores then span less than 2**62."""
 
 MAX_RESOLUTION = 1 << 24
-_MAX_CLIPS_accuracy = 1 << 14
+_MAX_PLANNED_CLIPS = 1 << 14
 _LEAST_MARGIN = Fraction(1, 10**8)
 _MAX_MEANS = 1 << 20
 """Probabilities times records, and times clips, up to which means are computed exactly."""
@@ -438,8 +368,8 @@ def default_resolution(alpha: Fraction) -> int:
 def read_top(unit: int, tau: Fraction) -> int:
     """The integer clip ``T = ceil(L tau)``."""
     top = ceil(unit * tau)
-    if not 1 <= top <= MAX_TOP:
-        raise ParameterError(f"resolution * tau must be between 1 and {MAX_TOP}, got {top}; change tau or resolution")
+    if not 1 <= top <= _MAX_TOP:
+        raise ParameterError(f"resolution * tau must be between 1 and {_MAX_TOP}, got {top}; change tau or resolution")
     return top
 
 
@@ -482,7 +412,7 @@ class KnownPairs:
         """None where the probabilities are too many for exact means."""
         distinct = np.unique(q)
         return (
-            KnownPairs(tuple(distinct.tolist()), unit, rounding, cap) if len(distinct) <= _MAX_CLIPS_accuracy else None
+            KnownPairs(tuple(distinct.tolist()), unit, rounding, cap) if len(distinct) <= _MAX_PLANNED_CLIPS else None
         )
 
 
@@ -592,18 +522,14 @@ def _certify(plan: ClipPlan, tau: Fraction | None) -> Certificate:
     }
     if pairs is not None and len(pairs.likely) * m <= _MAX_MEANS:
         shared |= {"probabilities": np.array(pairs.likely) / pairs.unit, "rounding": off, "max_records": pairs.cap}
-        if tau is not None:
-            return certify_scheffe(**shared, tau=tau)
-        return plan_scheffe(
-            **shared, clip_step=_step(m, min(_MAX_CLIPS_accuracy, _MAX_MEANS // max(1, len(pairs.likely))))
-        )
+        clips = min(_MAX_PLANNED_CLIPS, _MAX_MEANS // max(1, len(pairs.likely)))
+        return plan_scheffe(**shared, tau=tau, clip_step=_step(m, clips))
     # Where rounding takes the whole margin a clip is still needed, but nothing is certified.
     lost = plan.alpha1 - plan.alpha0 - 2 * off < _LEAST_MARGIN
     if not lost:
         shared |= {"alpha0": plan.alpha0 + off, "alpha1": plan.alpha1 - off}
-    clip: dict[str, Any] = {"clip_step": _step(m, _MAX_CLIPS_accuracy)} if tau is None else {"tau": tau}
-    found = (plan_pairwise if tau is None else certify_pairwise)(**shared, width=1, **clip)
-    assumption = f"users with equally many records from one law, and a candidate of score at most {plan.alpha0}"
+    found = plan_pairwise(**shared, width=1, tau=tau, clip_step=_step(m, _MAX_PLANNED_CLIPS))
+    assumption = _ASSUMES.format(alpha0=plan.alpha0)
     return replace(found, n_users=None if lost else found.n_users, assumption=assumption)
 
 

@@ -19,19 +19,20 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Floats64
 from privpac.data import Domain
 from privpac.distributions.cells import codes_below, values_of
 from privpac.distributions.results import (
     DiscreteDistribution,
+    Distribution,
     FamilyDistribution,
     GaussianDistribution,
     HistogramDistribution,
@@ -39,27 +40,13 @@ from privpac.distributions.results import (
     ProductDistribution,
 )
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import rational
+from privpac.exact import Rational, rational
 
-__all__ = [
-    "Candidate",
-    "Counts",
-    "Density",
-    "Histogram",
-    "Joint",
-    "LineLaw",
-    "Normal",
-    "Pmf",
-    "Product",
-    "read_candidate",
-    "read_candidates",
-]
-
-
-Floats64 = NDArray[np.float64]
 MAX_CANDIDATES = 1 << 11
 _INTEGRATED, _LEVELS = ("levy_stable", "studentized_range"), 64
 """Laws whose quantiles are roots of integrals (about 50 ms each), and how many of them are worth waiting for."""
+FrozenLaw = Any
+"""A frozen distribution of ``scipy.stats``, which has no types."""
 _TERMS = 1 << 20
 """Masses that are added up for one value of a distribution function without a formula."""
 
@@ -71,9 +58,9 @@ class Density:
     ``cdf`` and the finite ``support = (lo, hi)`` help for one column; ``sample(size, seed)`` draws from it for several.
     """
 
-    logpdf: Callable[[Any], Any]
-    cdf: Callable[[Any], Any] | None = None
-    sample: Callable[[int, int], Any] | None = None
+    logpdf: Callable[[Array], object]
+    cdf: Callable[[Array], object] | None = None
+    sample: Callable[[int, int], object] | None = None
     support: tuple[float, float] | None = None
     name: str = "density"
 
@@ -84,28 +71,18 @@ class Density:
                 raise TypeError(f"{part} must be a function, got {type(given).__name__}")
 
 
-def quietly(function: Callable[[Any], Any], x: Any, n: int) -> Floats64:
+def values_or_nan(function: Callable[[Array], object], x: Array, n: int) -> Floats64:
     """Values of a candidate's own function; whatever goes wrong on a record is NaN, never an exception or a warning."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            out = np.asarray(function(x), dtype=np.float64).reshape(-1)
+            out: Floats64 = np.asarray(function(x), dtype=np.float64).reshape(-1)
     except Exception:
         return np.full(n, np.nan)
     return out if out.shape == (n,) else np.full(n, np.nan)
 
 
-def check_levels(law: Any, name: str, levels: int) -> None:
-    """Refuse to look for many quantiles of a law that has no formula for them."""
-    family = getattr(getattr(law, "dist", None), "name", "")
-    if family in _INTEGRATED and levels > _LEVELS:
-        raise TooLargeError(
-            f"{name}: {levels} quantiles of {family} would take minutes, each is the root of an integral; give the "
-            "edges as bins=[...]"
-        )
-
-
-def check_terms(law: Any, name: str, most: float | None = None) -> None:
+def check_terms(law: FrozenLaw, name: str, most: float | None = None) -> None:
     """Refuse a law on the integers whose distribution function is a sum of too many masses: up to ``most``, or to the
     end of its tail."""
     from scipy.stats import rv_discrete
@@ -118,8 +95,7 @@ def check_terms(law: Any, name: str, most: float | None = None) -> None:
         return
     raise TooLargeError(
         f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges "
-        "below 2^20 as "
-        "bins=[...], list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
+        "below 2^20 as bins=[...], list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
     )
 
 
@@ -130,7 +106,7 @@ class Candidate(ABC):
     measure: ClassVar[str] = "line"
 
     @abstractmethod
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         """The distribution to release if this candidate is chosen."""
 
     def value_masses(self, domains: Mapping[str, Domain]) -> list[Fraction] | Floats64:
@@ -160,7 +136,7 @@ def _differences(ends: Floats64, upper: Floats64) -> Floats64:
 class Pmf(Candidate):
     """Masses of listed values: by position, or by value."""
 
-    weights: tuple[Fraction, ...] | Mapping[Any, Fraction]
+    weights: tuple[Fraction, ...] | Mapping[object, Fraction]
     name: str = "mass function"
     measure: ClassVar[str] = "values"
 
@@ -185,7 +161,7 @@ class Pmf(Candidate):
         cuts = [0, *(codes_below(domain, edge) for edge in edges), domain.size]
         return [sum(masses[a:b], Fraction(0)) for a, b in pairwise(cuts)]
 
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         if len(domains) > 1:
             return NamedCandidate(index, self.name)
         ((feature, domain),) = domains.items()
@@ -195,7 +171,7 @@ class Pmf(Candidate):
 
 
 @dataclass(frozen=True)
-class Histogram(Candidate):
+class BinnedLaw(Candidate):
     """A piecewise constant density with rational weights."""
 
     edges: tuple[Fraction, ...]
@@ -220,7 +196,7 @@ class Histogram(Candidate):
         ends = np.array([float(self.below(edge)) for edge in self.edges])
         return np.asarray(np.interp(levels, ends, np.array([float(edge) for edge in self.edges])))
 
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         return HistogramDistribution(next(iter(domains)), self.edges, self._integers)
 
     @property
@@ -230,67 +206,76 @@ class Histogram(Candidate):
 
 
 @dataclass(frozen=True, eq=False)
-class LineLaw(Candidate):
-    """A continuous law of one column with a distribution function; ``normal`` holds mean and deviation if it is one."""
+class ScipyLaw(Candidate):
+    """A frozen distribution of ``scipy.stats``: a law of one column with a distribution function."""
 
-    law: Any
+    law: FrozenLaw
     name: str
-    normal: tuple[Fraction, Fraction] | None = None
 
-    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
-        x = np.array([float(edge) for edge in edges])
-        return _differences(quietly(self.law.cdf, x, len(x)), quietly(self.law.sf, x, len(x)))
-
-    def log_density(self, points: Floats64) -> Floats64:
-        return quietly(self.law.logpdf, points[:, 0], len(points))
+    def _between(self, x: Floats64) -> Floats64:
+        return _differences(values_or_nan(self.law.cdf, x, len(x)), values_or_nan(self.law.sf, x, len(x)))
 
     def quantiles(self, levels: Floats64) -> Floats64:
-        check_levels(self.law, self.name, len(levels))
         return np.asarray(np.where(levels <= 0.5, self.law.ppf(levels), self.law.isf(1 - levels)))
 
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
-        feature = next(iter(domains))
-        if self.normal is not None:
-            return GaussianDistribution((feature,), (float(self.normal[0]),), ((float(self.normal[1] ** 2),),))
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         parameters = frozen_parameters(self.law)
-        return (
-            NamedCandidate(index, self.name)
-            if parameters is None
-            else FamilyDistribution(feature, self.law.dist.name, parameters)
-        )
+        if parameters is None:
+            return NamedCandidate(index, self.name)
+        return FamilyDistribution(next(iter(domains)), self.law.dist.name, parameters)
 
 
 @dataclass(frozen=True, eq=False)
-class Counts(Candidate):
-    """A law on the integers."""
+class LineLaw(ScipyLaw):
+    """A continuous one; ``normal`` holds mean and deviation if it is normal."""
 
-    law: Any
-    name: str
+    normal: tuple[Fraction, Fraction] | None = None
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
+        return self._between(np.array([float(edge) for edge in edges]))
+
+    def log_density(self, points: Floats64) -> Floats64:
+        return values_or_nan(self.law.logpdf, points[:, 0], len(points))
+
+    def quantiles(self, levels: Floats64) -> Floats64:
+        family = getattr(getattr(self.law, "dist", None), "name", "")
+        if family in _INTEGRATED and len(levels) > _LEVELS:
+            raise TooLargeError(
+                f"{self.name}: {len(levels)} quantiles of {family} would take minutes, each is the root of an "
+                "integral; give the edges as bins=[...]"
+            )
+        return super().quantiles(levels)
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
+        if self.normal is None:
+            return super().publish(domains, index)
+        mean, deviation = self.normal
+        return GaussianDistribution((next(iter(domains)),), (float(mean),), ((float(deviation**2),),))
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerLaw(ScipyLaw):
+    """One on the integers."""
+
     measure: ClassVar[str] = "values"
 
     def value_masses(self, domains: Mapping[str, Domain]) -> Floats64:
         if len(domains) != 1:
             raise ParameterError(f"{self.name} describes one column")
         domain = next(iter(domains.values()))
-        return quietly(self.law.pmf, values_of(domain, np.arange(domain.size, dtype=np.uint64)), domain.size)
+        return values_or_nan(self.law.pmf, values_of(domain, np.arange(domain.size, dtype=np.uint64)), domain.size)
 
     def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
         x = np.array([float(math.ceil(edge) - 1) for edge in edges])
         check_terms(self.law, self.name, float(x.max(initial=0.0)))
-        return _differences(quietly(self.law.cdf, x, len(x)), quietly(self.law.sf, x, len(x)))
+        return self._between(x)
 
     def log_density(self, points: Floats64) -> Floats64:
-        return quietly(self.law.logpmf, points[:, 0], len(points))
+        return values_or_nan(self.law.logpmf, points[:, 0], len(points))
 
     def quantiles(self, levels: Floats64) -> Floats64:
         check_terms(self.law, self.name)
-        return np.asarray(np.where(levels <= 0.5, self.law.ppf(levels), self.law.isf(1 - levels)) + 0.5)
-
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
-        parameters = frozen_parameters(self.law)
-        if parameters is None:
-            return NamedCandidate(index, self.name)
-        return FamilyDistribution(next(iter(domains)), self.law.dist.name, parameters)
+        return super().quantiles(levels) + 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +297,7 @@ class Normal(Candidate):
         away = points - self.mean
         return np.asarray(constant - np.einsum("ni,ij,nj->n", away, inverse, away) / 2)
 
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         return GaussianDistribution(tuple(domains), tuple(self.mean), tuple(tuple(row) for row in self.covariance))
 
 
@@ -330,7 +315,7 @@ class Product(Candidate):
 
     def value_masses(self, domains: Mapping[str, Domain]) -> Floats64 | list[Fraction]:
         self._check(domains)
-        out: Any = np.array([Fraction(1)], dtype=object)
+        out: Array = np.array([Fraction(1)], dtype=object)
         for part, (name, domain) in zip(self.parts, domains.items()):
             out = np.outer(out, np.array(part.value_masses({name: domain}), dtype=object)).ravel()
         exact = all(isinstance(mass, Fraction) for mass in out)
@@ -339,10 +324,10 @@ class Product(Candidate):
     def log_density(self, points: Floats64) -> Floats64:
         return np.asarray(sum(part.log_density(points[:, [i]]) for i, part in enumerate(self.parts)))
 
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         self._check(domains)
         parts = [part.publish({name: domain}, index) for part, (name, domain) in zip(self.parts, domains.items())]
-        return ProductDistribution(tuple(parts))
+        return ProductDistribution(tuple(parts))  # type: ignore[arg-type]  # a part without a law is refused there
 
     def _check(self, domains: Mapping[str, Domain]) -> None:
         if len(domains) != len(self.parts):
@@ -365,7 +350,7 @@ class Joint(Candidate):
     def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
         x = np.array([float(edge) for edge in edges])
         if self.density.cdf is not None:
-            ends = quietly(self.density.cdf, x, len(x))
+            ends = values_or_nan(self.density.cdf, x, len(x))
             return _differences(ends, 1 - ends)
         from scipy.integrate import quad
 
@@ -375,13 +360,13 @@ class Joint(Candidate):
         return masses / masses.sum() if masses.sum() > 0 else np.full(len(masses), 1 / len(masses))
 
     def log_density(self, points: Floats64) -> Floats64:
-        return quietly(self.density.logpdf, points[:, 0] if points.shape[1] == 1 else points, len(points))
+        return values_or_nan(self.density.logpdf, points[:, 0] if points.shape[1] == 1 else points, len(points))
 
-    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Distribution | NamedCandidate:
         return NamedCandidate(index, self.name)
 
 
-def frozen_parameters(law: Any) -> tuple[float, ...] | None:
+def frozen_parameters(law: FrozenLaw) -> tuple[float, ...] | None:
     """The positional parameters of a frozen distribution: shapes, location, scale; None if they are not numbers."""
     named = [name.strip() for name in law.dist.shapes.split(",")] if law.dist.shapes else []
     named += ["loc", "scale"] if hasattr(law.dist, "pdf") else ["loc"]
@@ -392,7 +377,7 @@ def frozen_parameters(law: Any) -> tuple[float, ...] | None:
         return None
 
 
-def weights_of(values: Sequence[Any], name: str) -> tuple[Fraction, ...]:
+def _weights_of(values: Sequence[Rational], name: str) -> tuple[Fraction, ...]:
     """Non-negative rational weights, one of them positive."""
     weights = tuple(rational(value, f"a weight of {name}", minimum=0) for value in values)
     if not weights or sum(weights) == 0:
@@ -403,14 +388,14 @@ def weights_of(values: Sequence[Any], name: str) -> tuple[Fraction, ...]:
 # Reading one candidate, whatever it was written as.
 
 
-def read_candidate(value: Any, name: str) -> Candidate:
+def read_candidate(value: object, name: str) -> Candidate:
     """One candidate; unknown types are refused with the list of known ones."""
     if isinstance(value, Candidate):
         return value
     if isinstance(value, DiscreteDistribution):
-        return Pmf(weights_of(value.weights, name), name)
+        return Pmf(_weights_of(value.weights, name), name)
     if isinstance(value, HistogramDistribution):
-        return Histogram(value.edges, weights_of(value.weights, name), name)
+        return BinnedLaw(value.edges, _weights_of(value.weights, name), name)
     if isinstance(value, GaussianDistribution):
         return _gaussian(np.array(value.mean), np.array(value.covariance), name)
     if isinstance(value, FamilyDistribution):
@@ -420,51 +405,41 @@ def read_candidate(value: Any, name: str) -> Candidate:
     if isinstance(value, Density):
         return Joint(value, value.name if value.name != "density" else name)
     if isinstance(value, Mapping):
-        return Pmf(dict(zip(value, weights_of(list(value.values()), name))), name)
-    return _foreign(value, name)
-
-
-def _foreign(value: Any, name: str) -> Candidate:
+        return Pmf(dict(zip(value, _weights_of(list(value.values()), name))), name)
     from scipy import stats
 
     dist = getattr(value, "dist", None)
     if isinstance(dist, (stats.rv_continuous, stats.rv_discrete)):
         return _frozen(value, name)
-    if hasattr(value, "cov_object") and hasattr(value, "logpdf"):
+    if hasattr(value, "cov_object") and hasattr(value, "mean") and hasattr(value, "cov"):
         return _gaussian(np.atleast_1d(value.mean), np.atleast_2d(value.cov), name)
     if isinstance(value, np.ndarray) or (isinstance(value, Sequence) and not isinstance(value, (str, bytes))):
         array = np.asarray(value, dtype=object)
-        return Pmf(weights_of(array.ravel().tolist(), name), name)
+        return Pmf(_weights_of(array.ravel().tolist(), name), name)
     if isinstance(value, (stats.rv_continuous, stats.rv_discrete)) or type(value).__module__.startswith("scipy.stats"):
         raise TypeError(f"{name} is a scipy.stats distribution without parameters; freeze it, as in stats.norm(0, 1)")
     if callable(value):
-        function = value
-
-        def log_of(x: Any) -> Any:
-            return np.log(np.asarray(function(x), dtype=np.float64))
-
-        return Joint(Density(log_of), name)
+        return Joint(Density(lambda x: np.log(np.asarray(value(x), dtype=np.float64))), name)
     raise TypeError(
         f"{name} must be a list of weights, a mapping of values to weights, a frozen scipy.stats distribution, a "
-        "released "
-        f"distribution, a Density or a function, got {type(value).__name__}"
+        f"released distribution, a Density or a function, got {type(value).__name__}"
     )
 
 
-def _frozen(law: Any, name: str) -> Candidate:
+def _frozen(law: FrozenLaw, name: str) -> Candidate:
     from scipy import stats
 
     if np.ndim(law.mean()) != 0:
         raise ParameterError(f"{name} has arrays as parameters; list one candidate for each of them")
     if isinstance(law.dist, stats.rv_discrete):
-        return Counts(law, name)
+        return IntegerLaw(law, name)
     if not np.isfinite(law.ppf(0.5)):
         raise ParameterError(f"{name} has invalid parameters for {law.dist.name!r}")
     normal = (rational(float(law.mean())), rational(float(law.std()))) if law.dist.name == "norm" else None
     return LineLaw(law, name, normal)
 
 
-def _gaussian(mean: Any, covariance: Any, name: str) -> Candidate:
+def _gaussian(mean: Floats64, covariance: Floats64, name: str) -> Candidate:
     if len(mean) == 1:
         from scipy import stats
 
@@ -473,7 +448,7 @@ def _gaussian(mean: Any, covariance: Any, name: str) -> Candidate:
     return Normal(np.asarray(mean, dtype=np.float64), np.asarray(covariance, dtype=np.float64), name)
 
 
-def read_candidates(given: Any) -> tuple[Candidate, ...]:
+def read_candidates(given: Iterable[object]) -> tuple[Candidate, ...]:
     """Candidates from a list, or from a mapping of names to candidates."""
     if isinstance(given, Mapping):
         listed = [read_candidate(value, str(name)) for name, value in given.items()]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Floats64, Ints
 from privpac.data import Domain, Floats, UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
@@ -39,9 +40,9 @@ from privpac.distributions.cells import (
 )
 from privpac.distributions.results import uniforms
 from privpac.distributions.selection.candidates import (
+    BinnedLaw,
     Candidate,
-    Counts,
-    Histogram,
+    IntegerLaw,
     Joint,
     LineLaw,
     Normal,
@@ -58,42 +59,22 @@ from privpac.special import ndtr, ndtri
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = [
-    "CandidateComparison",
-    "DensityComparison",
-    "RankComparison",
-    "Ranked",
-    "compare",
-    "exact_masses",
-    "integer_range",
-    "integer_sets",
-    "line_cuts",
-    "line_sets",
-    "monte_carlo",
-    "normal_cuts",
-    "points_of",
-    "rank",
-    "read_bins",
-    "scheffe_probability",
-    "scheffe_range",
-    "spread",
-    "worst_pairs",
-]
-
-
 # Where one density overtakes another: the cuts of Scheffé sets on the line.
 #
-# ``W = {z : P(z) > Q(z)}`` is a union of intervals between cuts.  Two normals: roots of ``A x^2 + B x + C`` with ``A =
-# 1/(2 s2^2) - 1/(2 s1^2)``, ``B = m1/s1^2 - m2/s2^2``, ``C = m2^2/(2 s2^2) - m1^2/(2 s1^2) + ln(s2/s1)``; the midpoint,
-# exactly, if ``s1 = s2``.  Other laws: changes of sign of the difference of log densities over both laws' quantiles,
-# down to 1e-15 in the tails, located by bisection.  All of it is public; a missed double root costs accuracy, never
-# privacy.
+# ``W = {z : P(z) > Q(z)}`` is a union of intervals between cuts.  Two normals: the midpoint, exactly, if ``s1 = s2``,
+# else the roots of ``A x^2 + B x + C`` with
+#
+#     A = 1/(2 s2^2) - 1/(2 s1^2)
+#     B = m1/s1^2 - m2/s2^2
+#     C = m2^2/(2 s2^2) - m1^2/(2 s1^2) + ln(s2/s1)
+#
+# Other laws: changes of sign of the difference of log densities over both laws' quantiles, down to 1e-15 in the tails,
+# located by bisection.  All of it is public; a missed double root costs accuracy, never privacy.
 
 
-Floats64 = NDArray[np.float64]
 _LEVELS = 4096
 _STEPS = 64
-MAX_PAIRS = 50_000
+_MAX_PAIRS = 50_000
 MAX_INTEGERS = 1 << 20
 
 
@@ -142,8 +123,8 @@ def _signs(mine: Floats64, theirs: Floats64) -> NDArray[np.int8]:
 def line_cuts(candidates: Sequence[Candidate]) -> list[Fraction]:
     """The cuts of all pairs of continuous laws, increasing."""
     size = len(candidates)
-    if size * (size - 1) // 2 > MAX_PAIRS:
-        raise TooLargeError(f"{size} candidates have more than {MAX_PAIRS} pairs to intersect one by one; give bins=")
+    if size * (size - 1) // 2 > _MAX_PAIRS:
+        raise TooLargeError(f"{size} candidates have more than {_MAX_PAIRS} pairs to intersect one by one; give bins=")
     found: set[Fraction] = set()
     rest: list[tuple[int, int]] = []
     for i in range(size):
@@ -203,7 +184,7 @@ def integer_range(candidates: Sequence[Candidate]) -> tuple[int, int]:
     """Integers outside which no candidate has more than 1e-12 on either side."""
     laws: list[Any] = []
     for candidate in candidates:
-        if isinstance(candidate, Counts):
+        if isinstance(candidate, IntegerLaw):
             check_terms(candidate.law, candidate.name)
             laws.append(candidate.law)
     lo = min(math.floor(law.ppf(1e-12)) for law in laws)
@@ -213,9 +194,7 @@ def integer_range(candidates: Sequence[Candidate]) -> tuple[int, int]:
     return lo, hi
 
 
-Ints = NDArray[np.int64]
-
-Masses = NDArray[Any]
+Masses = Array
 """One row for each candidate, one column for each cell: int64 or Python ints over a common total, or floats."""
 
 BIN_BITS = 40
@@ -294,13 +273,13 @@ class Ranked:
     """Cells with ranks and masses; ``total`` is what integer masses sum to, 1 for floats."""
 
     cells: Partition
-    above: NDArray[Any]
-    below: NDArray[Any]
+    above: Array
+    below: Array
     masses: Masses
     total: int
 
     @cached_property
-    def padded(self) -> NDArray[Any]:
+    def padded(self) -> Array:
         """``below`` with columns that nothing ranks above, up to a multiple of 32: whole vectors for the kernel."""
         extra = -self.below.shape[1] % 32
         return np.pad(self.below, ((0, 0), (0, extra)), constant_values=np.iinfo(self.below.dtype).max)
@@ -316,7 +295,7 @@ class Ranked:
         return np.asarray(((2 * unit * sums.astype(object) + self.total) // (2 * self.total)).astype(np.int64))
 
 
-def rank(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def rank(values: Array) -> tuple[Array, Array]:
     """Ranks along the rows, equal for equal values; ``above[P] > below[Q]`` iff value P is larger and neither is
     NaN."""
     missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
@@ -334,7 +313,7 @@ def rank(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 @jit
-def _set_masses(masses: NDArray[Any], above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
+def _set_masses(masses: Array, above: Array, below: Array) -> Array:
     size = masses.shape[0]
     out = np.zeros((size, size), masses.dtype)
     for cell in range(masses.shape[1]):
@@ -345,7 +324,7 @@ def _set_masses(masses: NDArray[Any], above: NDArray[Any], below: NDArray[Any]) 
     return out
 
 
-def _object_sums(masses: Masses, above: NDArray[Any], below: NDArray[Any]) -> NDArray[np.object_]:
+def _object_sums(masses: Masses, above: Array, below: Array) -> NDArray[np.object_]:
     size = len(masses)
     out = np.zeros((size, size), dtype=object)
     for p in range(size):
@@ -412,7 +391,7 @@ def line_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) -> 
 def integer_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) -> Ranked:
     """The sets of laws on the integers: one cell for each integer of a range that holds all but 1e-12, and two
     tails."""
-    assert all(isinstance(candidate, Counts) for candidate in candidates)
+    assert all(isinstance(candidate, IntegerLaw) for candidate in candidates)
     lo, hi = integer_range(candidates)
     edges = [Fraction(i) for i in range(lo, hi + 2)]
     points = np.arange(lo - 1, hi + 2, dtype=np.float64)
@@ -451,7 +430,7 @@ def scheffe_probability(P: Any, Q: Any) -> tuple[float, float]:
     kinds = {candidate.measure for candidate in pair}
     if len(kinds) > 1:
         raise ParameterError("a law on the integers and a density have no common scale; compare them on bins")
-    ranked = (integer_sets if isinstance(pair[0], Counts) else line_sets)(pair, "x", Floats())
+    ranked = (integer_sets if isinstance(pair[0], IntegerLaw) else line_sets)(pair, "x", Floats())
     inside = ranked.above[:, 0] > ranked.below[:, 1]
     return float(ranked.masses[0][inside].sum()), float(ranked.masses[1][inside].sum())
 
@@ -592,15 +571,14 @@ def _drawn(candidate: Candidate, u: Floats64, seed: int) -> Floats64:
 # From candidates, declared domains and ``bins`` to the comparison of all pairs.
 #
 # =======================================  =======================================================================
-# situation                                how sets and probabilities are found
-# =======================================  =======================================================================
-# small domains, masses of values          exact masses of values
-# ``bins=`` edges, a number, ``"auto"``    integer masses of bins summing to 2**40 (exact for rational candidates)
-# normals; continuous laws (no bins)       crossing points; distribution functions between them
-# laws on the integers (no bins)           masses of the integers that hold all but 1e-12
-# several columns (no bins)                densities at the records; Monte Carlo from public coins
-# masses against densities (no bins)       refused: they have no common scale
-# =======================================  =======================================================================
+# situation                                how sets and probabilities are found =======================================
+# ======================================================================= small domains, masses of values          exact
+# masses of values ``bins=`` edges, a number, ``"auto"``    integer masses of bins summing to 2**40 (exact for rational
+# candidates) normals; continuous laws (no bins)       crossing points; distribution functions between them laws on the
+# integers (no bins)           masses of the integers that hold all but 1e-12 several columns (no bins)
+# densities at the records; Monte Carlo from public coins masses against densities (no bins)       refused: they have no
+# common scale =======================================
+# =======================================================================
 #
 # Binning never increases a total variation distance; ``"auto"`` places at most 4096 edges at the candidates' own
 # quantiles.
@@ -608,10 +586,10 @@ def _drawn(candidate: Candidate, u: Floats64, seed: int) -> Floats64:
 
 SMALL = 1 << 16
 AUTO_EDGES = 4096
-Bins = Any
+_Bins = Any
 
 
-def read_bins(bins: Bins) -> Bins:
+def read_bins(bins: _Bins) -> _Bins:
     """``None``, ``"auto"``, a number of bins, edges, or a mapping of columns to numbers and edges."""
     if bins is None or (isinstance(bins, str) and bins == "auto"):
         return bins
@@ -627,7 +605,7 @@ def read_bins(bins: Bins) -> Bins:
 def compare(
     candidates: Sequence[Candidate],
     domains: Mapping[str, Domain],
-    bins: Bins,
+    bins: _Bins,
     unit: int,
     samples: int,
     public_seed: bytes,
@@ -660,17 +638,13 @@ def compare(
 # One column
 
 
-def _one_column(candidates: Sequence[Candidate], feature: str, domain: Domain, bins: Bins) -> Ranked | None:
+def _one_column(candidates: Sequence[Candidate], feature: str, domain: Domain, bins: _Bins) -> Ranked | None:
     kinds = {candidate.measure for candidate in candidates}
     small = domain.size <= SMALL
     if bins is None or bins == "auto":
-        if kinds == {"values"} and (small or not all(isinstance(c, Counts) for c in candidates)):
+        if kinds == {"values"} and (small or not all(isinstance(c, IntegerLaw) for c in candidates)):
             return _values(candidates, {feature: domain})
-        if (
-            small
-            and not isinstance(domain, Floats)
-            and all(isinstance(c, Joint) and c.density.cdf is None for c in candidates)
-        ):
+        if small and domain.bounded and all(isinstance(c, Joint) and c.density.cdf is None for c in candidates):
             return _values(candidates, {feature: domain})
     if not is_numeric(domain):
         raise ParameterError(f"column {feature!r} has {domain.describe()}: candidates must be masses of its values")
@@ -693,9 +667,9 @@ def _without_bins(candidates: Sequence[Candidate], feature: str, domain: Domain,
         )
     if kinds == {"values"}:
         return integer_sets(candidates, feature, domain)
-    if all(isinstance(candidate, Histogram) for candidate in candidates):
+    if all(isinstance(candidate, BinnedLaw) for candidate in candidates):
         edges = sorted(
-            {edge for candidate in candidates if isinstance(candidate, Histogram) for edge in candidate.edges}
+            {edge for candidate in candidates if isinstance(candidate, BinnedLaw) for edge in candidate.edges}
         )
         return ranked_by_masses(
             LineCells.at_edges(feature, domain, edges), [c.edge_masses(edges, domain) for c in candidates]
@@ -734,7 +708,7 @@ def _values(candidates: Sequence[Candidate], domains: Mapping[str, Domain]) -> R
     return ranked_by_masses(partition, [candidate.value_masses(domains) for candidate in candidates])
 
 
-def _columns(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins: Bins) -> Ranked | None:
+def _columns(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins: _Bins) -> Ranked | None:
     if isinstance(bins, Mapping) or not (bins is None or bins == "auto"):
         return _boxes(candidates, domains, bins)
     size = math.prod(domain.size for domain in domains.values())
@@ -748,7 +722,7 @@ def _columns(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bin
     return None
 
 
-def _boxes(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins: Bins) -> Ranked:
+def _boxes(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins: _Bins) -> Ranked:
     """Boxes of edges, the outer ones reaching to the domain's ends; masses by density at the middle times volume."""
     if not isinstance(bins, Mapping) or set(bins) != set(domains):
         raise ParameterError(f"several columns need bins={{column: edges}} for each of {list(domains)}")

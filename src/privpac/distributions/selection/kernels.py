@@ -8,32 +8,12 @@ the record's cell, by comparing densities at the record, or by sweeping nested i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Floats64, Ints
 from privpac.data import UserData
 from privpac.data.jit import jit
-
-__all__ = [
-    "Sweep",
-    "around",
-    "clipped_sum",
-    "density_sums",
-    "group_sizes",
-    "interval_sums",
-    "linear_sums",
-    "prefix_sums",
-    "rank_sums",
-    "single_sums",
-    "tally",
-    "worst",
-]
-
-
-Ints = NDArray[np.int64]
-Array = NDArray[Any]
 
 
 @jit
@@ -277,9 +257,6 @@ def group_sizes(sizes: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 # Clipped sums for many nested sets of ordered cells: one sweep over the records instead of one count per set.
-
-
-Floats64 = NDArray[np.float64]
 
 
 @jit

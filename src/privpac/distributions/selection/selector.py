@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from privpac.rng import Rng
     from privpac.sample_size import Certificate
 
-__all__ = ["HypothesisSelector"]
-
 
 @frozen(slots=False, field_transformer=named)
 class SelectionAim(ClipAim):
@@ -142,12 +140,12 @@ class HypothesisSelector(Composed, DistributionLearner):
     >>> str(selector.guarantee), selector.law(rolls).mode
     ('(1, 0)-DP per user, add-remove', 1)
 
-    ==============================  =====================================================
+    ===============================  =====================================================
     no users, users without records  all scores equal: a uniform law
     one candidate                    that candidate
     two equal candidates             kept, compete with value 0, reported as a warning
     a density that fails somewhere   the record is in no set of that candidate
-    ==============================  =====================================================
+    ===============================  =====================================================
     """
 
     candidates: Any = field(converter=read_candidates)

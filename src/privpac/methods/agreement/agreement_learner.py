@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -39,49 +39,30 @@ from numpy.typing import NDArray
 
 from privpac.data import Domain, UserData
 from privpac.device.correlated_sampling import check_seed
-from privpac.device.hashed import HashedPoint
-from privpac.device.intervals import Run
-from privpac.device.learner import Hypothesis
+from privpac.device.items import BitParity, Cut, Hypothesis, Junction, LinearRule, OnePoint, RuleList
 from privpac.device.littlestone import ValueTable
-from privpac.device.rules import BitParity, Cut, Junction, LinearRule, OnePoint, RuleList
+from privpac.device.scores import CellRun, HashedPoint
 from privpac.device.statistical_queries import BayesRule
 from privpac.device.tasks import KINDS, ORDERED, Task
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational
-from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.methods.agreement.plurality import CLEAR, silent_votes
 from privpac.methods.base import Bound, Selection
 from privpac.parameters import Composed, bounds, named, part, probability, probability_or_zero, whole
-from privpac.result import Released, register
+from privpac.result import Outcome, Released, register
 from privpac.rng import Rng, derive
-from privpac.rules.base import ConceptClass, Rule
+from privpac.rules.base import ByAgreement, ClassOfRules, ConceptClass, Frozen, Rule, columns_from_list, columns_to_list
 from privpac.rules.boxes import literal
-from privpac.rules.enumerated import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
+from privpac.rules.cuts import cut_condition, need_order
+from privpac.rules.enumerated import declared_of, domains_of, named_domains
 from privpac.rules.intervals import Interval
-from privpac.rules.one_column import cut_condition, need_order
-from privpac.rules.profile import Profile
-from privpac.rules.rules import ByAgreement, ClassOfRules
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Profile, Statistic
 
 if TYPE_CHECKING:
-    from privpac.data import Domain, UserData, Users
-    from privpac.rules.base import ConceptClass
-
-__all__ = [
-    "AgreedRule",
-    "AgreedRules",
-    "AgreementLearner",
-    "KINDS",
-    "by_agreement",
-    "kind_of",
-    "need_ordered_columns",
-    "own_parameters",
-    "pure_selection",
-    "task_of",
-]
-
+    from privpac.data import Users
 
 # Rules that are learned by agreement only: far too many to be scored one by one, so they are named, not numbered.
 #
@@ -89,7 +70,7 @@ __all__ = [
 # ``AgreementLearner`` (or to ``learn`` with ``method="agreement"``); other methods refuse it.
 
 
-def by_agreement(concept: Any) -> bool:
+def by_agreement(concept: object) -> bool:
     """Whether agreement learns rules of this class."""
     return isinstance(concept, ClassOfRules) and concept.by_agreement is not None
 
@@ -154,14 +135,9 @@ class AgreedRules(ConceptClass):
         need_ordered_columns(self.kind, self.features)
 
     @property
-    def _columns(self) -> Frozen[Domain | None]:
-        assert isinstance(self.features, Frozen)
-        return self.features
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         """The number of values of each column."""
-        return tuple(domain.size for domain in domains_of(self._columns).values())
+        return tuple(domain.size for domain in domains_of(self.features).values())
 
     @property
     def size(self) -> int:
@@ -175,7 +151,7 @@ class AgreedRules(ConceptClass):
         return min(self.size.bit_length() - 1, 1 << 20)
 
     def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self._columns)
+        return declared_of(self.features)
 
     def with_columns(self, columns: Mapping[str, Domain]) -> AgreedRules:
         return AgreedRules(self.kind, dict(columns))
@@ -225,9 +201,8 @@ class AgreedRule(Rule):
 
     @cached_property
     def _hypothesis(self) -> Hypothesis | None:
-        return Task(self.kind, tuple(domain.size for domain in self.columns.values()), self.parameters).learner.decode(
-            self.item
-        )
+        sizes = tuple(domain.size for domain in self.columns.values())
+        return Task(self.kind, sizes, self.parameters).learner.decode(self.item)
 
     @property
     def features(self) -> Mapping[str, Domain]:
@@ -246,8 +221,7 @@ class AgreedRule(Rule):
         return rule.predict(table)
 
     def condition(self) -> str:
-        rule = self._hypothesis
-        return _WORDS[type(rule)](rule, list(self.columns.items()))
+        return _condition(self._hypothesis, self.columns)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -261,115 +235,62 @@ class AgreedRule(Rule):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         numbers = tuple((name, text if name in _TEXTS else int(text)) for name, text in values["parameters"].items())
-        return cls(
-            values["rule"],
-            columns_from_list(values["columns"]),
-            bytes.fromhex(values["item"]),
-            numbers,
-            values["label"],
-        )
+        columns, item = columns_from_list(values["columns"]), bytes.fromhex(values["item"])
+        return cls(values["rule"], columns, item, numbers, values["label"])
 
 
-# Words for each kind of rule
-
-Columns = list[tuple[str, Domain]]
-
-
-def _is(name: str, domain: Domain, code: int) -> str:
-    return f"{name} {'=' if domain.ordered else 'is'} {domain.text(code)}"
+def _literals(numbers: Iterable[int], columns: Mapping[str, Domain]) -> list[str]:
+    named = list(columns.items())
+    return [literal(*named[j % len(named)], int(j < len(named))) for j in numbers]
 
 
-def _cut(rule: Cut, columns: Columns) -> str:
-    name, domain = columns[rule.column]
-    return cut_condition(name, domain, rule.cut, "above" if rule.above else "below")
+def _condition(rule: Hypothesis | None, columns: Mapping[str, Domain]) -> str:
+    """When a rule says 1."""
+    names, domains = list(columns), list(columns.values())
+
+    def value(place: int, code: int) -> str:
+        return f"{names[place]} {'=' if domains[place].ordered else 'is'} {domains[place].text(code)}"
+
+    match rule:
+        case Cut(column, cut, above):
+            return cut_condition(names[column], domains[column], cut, "above" if above else "below")
+        case OnePoint(None) | HashedPoint(bucket=None):
+            return "never"
+        case OnePoint(int(point)):
+            return value(0, point)
+        case HashedPoint(_, function, buckets, bucket):
+            return f"{names[0]} is in bucket {bucket} of {buckets} (public hash {function})"
+        case CellRun(low, high):
+            return Interval(names[0], domains[0], low, high).condition()
+        case BitParity(mask):
+            odd = [name for j, name in enumerate(names) if mask >> j & 1]
+            return f"an odd number of {', '.join(odd)}" if odd else "never"
+        case BayesRule():
+            return f"the values of {', '.join(names)} weigh more for 1 (naive Bayes)"
+        case Junction(width, mask, every):
+            chosen = [j for j in range(2 * width) if mask >> j & 1]
+            if any(j + width in chosen for j in chosen):
+                return "never" if every else "always"
+            return (" and " if every else " or ").join(_literals(chosen, columns)) or ("always" if every else "never")
+        case RuleList(_, (), (), default):
+            return "always" if default else "never"
+        case RuleList(_, tests, labels, default):
+            steps = [f"{' and '.join(_literals(t, columns)) or 'true'}: {said}" for t, said in zip(tests, labels)]
+            return f"the first that holds says 1 ({'; '.join([*steps, f'otherwise: {default}'])})"
+        case LinearRule(weights):
+            parts = [f"{weight:+d} {name}" for weight, name in zip(weights, names) if weight]
+            constant = [f"{weight:+d}" for weight in weights[len(names) :] if weight]
+            if parts:
+                return f"{' '.join([*parts, *constant])} > 0"
+            return "always" if constant and constant[0][0] == "+" else "never"
+        case ValueTable(sizes, bits):
+            ones = [np.unravel_index(place, sizes) for place in np.flatnonzero(bits)]
+            points = (" and ".join(value(j, int(code)) for j, code in enumerate(point)) for point in ones)
+            return "always" if len(ones) == len(bits) else " or ".join(points) or "never"
+    raise TypeError(f"no words for {type(rule).__name__}")
 
 
-def _point(rule: OnePoint, columns: Columns) -> str:
-    name, domain = columns[0]
-    return "never" if rule.point is None else _is(name, domain, rule.point)
-
-
-def _hashed(rule: HashedPoint, columns: Columns) -> str:
-    name = columns[0][0]
-    return (
-        "never"
-        if rule.bucket is None
-        else f"{name} is in bucket {rule.bucket} of {rule.buckets} (public hash {rule.function})"
-    )
-
-
-def _literal(number: int, columns: Columns) -> str:
-    name, domain = columns[number % len(columns)]
-    return literal(name, domain, int(number < len(columns)))
-
-
-def _junction(rule: Junction, columns: Columns) -> str:
-    chosen = [j for j in range(2 * rule.columns) if rule.mask >> j & 1]
-    if any(j + rule.columns in chosen for j in chosen):
-        return "never" if rule.every else "always"
-    words = [_literal(j, columns) for j in chosen]
-    return (" and " if rule.every else " or ").join(words) or ("always" if rule.every else "never")
-
-
-def _list(rule: RuleList, columns: Columns) -> str:
-    steps = [
-        f"{' and '.join(_literal(j, columns) for j in test) or 'true'}: {label}"
-        for test, label in zip(rule.tests, rule.labels)
-    ]
-    if not steps:
-        return "always" if rule.default else "never"
-    return f"the first that holds says 1 ({'; '.join([*steps, f'otherwise: {rule.default}'])})"
-
-
-def _linear(rule: LinearRule, columns: Columns) -> str:
-    parts = [f"{weight:+d} {name}" for weight, (name, _) in zip(rule.weights, columns) if weight]
-    constant = [f"{weight:+d}" for weight in rule.weights[len(columns) :] if weight]
-    return (
-        f"{' '.join([*parts, *constant])} > 0"
-        if parts
-        else ("always" if constant and constant[0][0] == "+" else "never")
-    )
-
-
-def _bayes(rule: BayesRule, columns: Columns) -> str:
-    return f"the values of {', '.join(name for name, _ in columns)} weigh more for 1 (naive Bayes)"
-
-
-def _parity(rule: BitParity, columns: Columns) -> str:
-    chosen = [name for j, (name, _) in enumerate(columns) if rule.mask >> j & 1]
-    return f"an odd number of {', '.join(chosen)}" if chosen else "never"
-
-
-def _run(rule: Run, columns: Columns) -> str:
-    name, domain = columns[0]
-    return Interval(name, domain, rule.low, rule.high).condition()
-
-
-def _values(rule: ValueTable, columns: Columns) -> str:
-    ones = [np.unravel_index(place, rule.sizes) for place in np.flatnonzero(rule.bits)]
-    if len(ones) == len(rule.bits):
-        return "always"
-    points = (
-        " and ".join(_is(name, domain, int(code)) for code, (name, domain) in zip(point, columns)) for point in ones
-    )
-    return " or ".join(points) or "never"
-
-
-_WORDS: dict[type, Callable[[Any, Columns], str]] = {
-    BayesRule: _bayes,
-    BitParity: _parity,
-    Cut: _cut,
-    Junction: _junction,
-    LinearRule: _linear,
-    HashedPoint: _hashed,
-    OnePoint: _point,
-    RuleList: _list,
-    Run: _run,
-    ValueTable: _values,
-}
-
-
-MOST_REPEATS = 64
+_MOST_REPEATS = 64
 
 
 @dataclass(frozen=True)
@@ -387,10 +308,11 @@ class _Items:
         assert users.labels is not None
         x, y = np.stack([users.codes[name] for name in self.columns], axis=1), users.labels.astype(np.int64)
         learner, ends = self.task.learner, users.offsets.tolist()
-        named = (
-            (j, learner.item(x[a:b], y[a:b], seed)) for j, seed in enumerate(self.seeds) for a, b in pairwise(ends)
-        )
-        return Counter((j, item) for j, item in named if item is not None)
+        votes: Counter[tuple[int, bytes]] = Counter()
+        for j, seed in enumerate(self.seeds):
+            items = (learner.item(x[a:b], y[a:b], seed) for a, b in pairwise(ends))
+            votes.update((j, item) for item in items if item is not None)
+        return votes
 
     def merge(self, a: Counter[tuple[int, bytes]], b: Counter[tuple[int, bytes]]) -> Counter[tuple[int, bytes]]:
         return a + b
@@ -414,13 +336,8 @@ def pure_selection(
     """Selection among all items of a task (for each of ``repeats`` seeds) that abstains, except with probability
     ``beta``, where no two people agree."""
     size, base = repeats * task.learner.universe.size, 1 / vote_decay(epsilon, neighbours)
-    return PureSelection(
-        epsilon, universe=size, abstain=silent_votes(base, size, beta), unit=unit, neighbours=neighbours
-    )
-
-
-def _frozen_task(task: Mapping[str, int | str]) -> Mapping[str, int | str]:
-    return Frozen(tuple(sorted(dict(task).items())))
+    abstain = silent_votes(base, size, beta)
+    return PureSelection(epsilon, universe=size, abstain=abstain, unit=unit, neighbours=neighbours)
 
 
 @frozen(slots=False, field_transformer=named)
@@ -436,7 +353,7 @@ class PublicSeeds:
     """
 
     seed: bytes = field(factory=lambda: secrets.token_bytes(32))
-    repeats: int = field(default=1, converter=whole, metadata=bounds(maximum=MOST_REPEATS))
+    repeats: int = field(default=1, converter=whole, metadata=bounds(maximum=_MOST_REPEATS))
 
     def __attrs_post_init__(self) -> None:
         check_seed(self.seed)
@@ -447,6 +364,10 @@ class PublicSeeds:
         if self.repeats == 1:
             return (self.seed,)
         return tuple(derive(self.seed, "repeat", j) for j in range(self.repeats))
+
+
+def _frozen_task(task: Mapping[str, int | str]) -> Mapping[str, int | str]:
+    return Frozen(tuple(sorted(dict(task).items())))
 
 
 @frozen(slots=False, init=False, field_transformer=named)
@@ -466,6 +387,13 @@ class AgreementLearner(Composed, Selection):
     seeds : PublicSeeds
         Given by its own parameters: ``seed``, ``repeats``.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range, or the class has no stable learner.
+
+    Examples
+    --------
     >>> from privpac.rules import Thresholds
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(x, int(x > 4)) for x in range(10)] * 30] * 40, features={"x": Integers(0, 9)})
@@ -525,25 +453,18 @@ class AgreementLearner(Composed, Selection):
 
     def columns_of(self, bound: Bound) -> dict[str, Domain]:
         """The columns of the bound class."""
-        return {
-            name: domain for name, domain in bound.concept.declared().items() if name is not None and domain is not None
-        }
+        declared = bound.concept.declared().items()
+        return {name: domain for name, domain in declared if name is not None and domain is not None}
 
     def task_of(self, bound: Bound) -> Task:
         """What every user's records are turned into an item by."""
-        return task_of(
-            kind_of(bound.concept),
-            self.columns_of(bound),
-            {**own_parameters(bound.concept), **self.task},
-            self.min_records,
-        )
+        parameters = {**own_parameters(bound.concept), **self.task}
+        return task_of(kind_of(bound.concept), self.columns_of(bound), parameters, self.min_records)
 
     def _votes(self, bound: Bound) -> dict[int, int]:
         task = self.task_of(bound)
-        universe, items = (
-            task.learner.universe,
-            bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seeds.all)),
-        )
+        universe = task.learner.universe
+        items = bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seeds.all))
         return {j * universe.size + universe.number(item): count for (j, item), count in items.items()}
 
     def selector(self, task: Task) -> StableHistogram | PureSelection:
@@ -571,14 +492,115 @@ class AgreementLearner(Composed, Selection):
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         rule, known = self._rule(bound, self.selector(self.task_of(bound)).sample(self._votes(bound), rng))
-        shown = {"class": type(bound.concept).__name__, "seed": self.seeds.seed.hex(), "min_records": self.min_records}
-        shown |= {"beta": str(self.beta), **dict(self.task)}
-        shown |= {} if self.seeds.repeats == 1 else {"repeats": self.seeds.repeats}
-        return Released(
-            rule,
-            self.guarantee,
-            parameters=shown,
-            outcome="released" if known else "default",
-            warnings=self.warnings,
-            learner="agreement",
+        parameters: dict[str, object] = {"class": type(bound.concept).__name__, "seed": self.seeds.seed.hex()}
+        parameters |= {"min_records": self.min_records, "beta": str(self.beta), **dict(self.task)}
+        if self.seeds.repeats > 1:
+            parameters["repeats"] = self.seeds.repeats
+        outcome: Outcome = "released" if known else "default"
+        return Released(rule, self.guarantee, parameters, outcome, self.warnings, learner="agreement")
+
+
+# How far people would agree, before a run: for choosing ``Gamma``, grids and the number of records before a manifest is
+# written.  **No privacy.**  The shares are computed from the people's items themselves; nothing of this may be done
+# with people who are to be protected.
+
+
+@dataclass(frozen=True)
+class SimulatedAgreement:
+    """What people named, for each of several seeds: the share of the most voted rule, of the two most voted, of people
+    with nothing to say, and the error of the most voted rule on all records."""
+
+    people: int
+    shares: tuple[float, ...]
+    two: tuple[float, ...]
+    silent: float
+    errors: tuple[float, ...]
+    bits: int
+
+    @property
+    def share(self) -> float:
+        """The mean share of the most voted rule."""
+        return float(np.mean(self.shares))
+
+    @property
+    def error(self) -> float:
+        """The mean error of the most voted rule."""
+        return float(np.mean(self.errors)) if self.errors else 1.0
+
+    def __str__(self) -> str:
+        low = min(self.shares)
+        return (
+            f"{self.share:.0%} of {self.people} people name one rule ({low:.0%} for the worst of {len(self.shares)} "
+            f"seeds), its error is {self.error:.3f}; {self.silent:.0%} have nothing to say; items of {self.bits} bits"
         )
+
+
+def simulate_agreement(
+    concept: ConceptClass | str,
+    people: UserData,
+    *,
+    task: Mapping[str, int | str] | None = None,
+    seeds: int = 8,
+    min_records: int = 1,
+    public: bool = False,
+) -> SimulatedAgreement:
+    """How far these people agree: measure before a run, on public or made-up people.
+
+    Parameters
+    ----------
+    concept
+        A class of rules, or the name of a kind of rule over all columns of the people.
+    people
+        Public or made-up people; never those who are to be protected.
+    task
+        Public parameters of the stable learner, such as ``{"Gamma": rate(60)}``.
+    seeds
+        Public seeds to try, the same in every call; a real run has one of its own.
+    min_records
+        Records below which a person has nothing to say.
+    public
+        Must be ``True``: says that the people are public or made up.
+
+    Returns
+    -------
+    SimulatedAgreement
+        What the people named, for each of the seeds.
+
+    Raises
+    ------
+    ParameterError
+        Without ``public=True``, or for a class without a stable learner.
+
+    Examples
+    --------
+    >>> from privpac.data import Integers, UserData
+    >>> people = UserData.from_users([[(x, int(x > 4)) for x in range(10)] * 30] * 20, features={"x": Integers(0, 9)})
+    >>> simulate_agreement("threshold", people, seeds=2, public=True).share > 0.5
+    True
+    """
+    if public is not True:
+        raise ParameterError("this shows people's own votes; say public=True, for public or made-up people")
+    chosen = AgreedRules(concept, dict(people.features)) if isinstance(concept, str) else concept
+    learner = AgreementLearner(chosen, epsilon=Fraction(1), task=dict(task or {}), min_records=min_records)
+    bound = learner.bind(people)
+    made, columns, table = learner.task_of(bound), learner.columns_of(bound), bound.users
+    assert isinstance(table, UserData)
+    assert table.labels is not None
+    x = np.stack([table.codes[name] for name in columns], axis=1)
+    y, ends = table.labels.astype(np.int64), table.offsets.tolist()
+    shares, two, errors, silent = [], [], [], 0
+    for j in range(positive_int(seeds, "seeds", maximum=1000)):
+        seed = derive(bytes(32), "simulated", j)
+        named = [made.learner.item(x[a:b], y[a:b], seed) for a, b in pairwise(ends)]
+        votes = Counter(item for item in named if item is not None)
+        silent += len(named) - sum(votes.values())
+        top = votes.most_common(2)
+        shares.append(top[0][1] / len(named) if top else 0.0)
+        two.append(sum(count for _, count in top) / max(1, len(named)))
+        if top:
+            rule = AgreedRule(made.kind, Frozen(tuple(columns.items())), top[0][0], made.parameters)
+            errors.append(float(np.mean(rule.predict_codes({name: table.codes[name] for name in columns}) != y)))
+    count = max(1, len(ends) - 1)
+    return SimulatedAgreement(
+        len(ends) - 1, tuple(shares), tuple(two), silent / (seeds * count), tuple(errors), made.learner.universe.bits
+    )

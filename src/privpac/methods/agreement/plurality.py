@@ -25,35 +25,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from privpac.arrays import Floats64, Ints
 from privpac.bisection import least
+from privpac.device import correlated_sampling as device
+from privpac.device.correlated_sampling import Ratio
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import positive_int
 from privpac.sample_size import SLACK, Certificate, open_unit, positive
 from privpac.special import binom, nbinom
-
-__all__ = [
-    "CLEAR",
-    "local_edge",
-    "lower_agreement_packing",
-    "lower_agreement_representation",
-    "records_list",
-    "records_queries",
-    "records_representation",
-    "shuffle_edge",
-    "silent_votes",
-    "users_histogram",
-    "users_local",
-    "users_local_chunks",
-    "users_plurality",
-    "users_shuffle",
-    "users_shuffle_chunks",
-]
-
 
 CLEAR = Fraction(1, 20)
 """With at most this probability something is released where no two people agree, unless declared otherwise."""
@@ -75,6 +60,31 @@ def records_representation(size: int, *, alpha: Rational, beta: Rational) -> tup
     h, a, b = positive_int(size, "size"), open_unit(alpha, "alpha"), open_unit(beta, "beta")
     gamma = 2 / a * (math.log(6 / b) + math.log(h))
     return gamma, math.ceil(gamma**2 * (math.log(2) + math.log(h)) / 2 * (30 / b) ** 2)
+
+
+class RacePlan(NamedTuple):
+    """The published integer rate, and the records per user at which it is certified."""
+
+    Gamma: int
+    records: int
+
+
+def plan_race(size: int, alpha: Ratio, beta: Ratio) -> RacePlan:
+    """Certified parameters: ``gamma = (2/alpha) ln(6|H|/beta)``, ``m = ceil(gamma^2 ln(2|H|)/2 (30/beta)^2)``.
+
+    Then a fresh user's item is the common one with probability at least 0.9 for a ``1 - beta/3`` fraction of seeds.
+    Most of ``m`` pays for the seeds at which two rules nearly tie; 50 gamma records are a practical start.
+    """
+    size, excess, failure = (
+        device.integer("size", size, 1),
+        device.rational("alpha", alpha),
+        device.rational("beta", beta),
+    )
+    if not (0 < excess < 1 and 0 < failure < 1):
+        raise ParameterError(f"alpha and beta must be between 0 and 1, got {alpha} and {beta}")
+    gamma = 2 / excess * device.ln_up(6 * size / failure)
+    records = gamma**2 * device.ln_up(2 * size) / 2 * (30 / failure) ** 2
+    return RacePlan(device.rate(gamma), -(-records.numerator // records.denominator))
 
 
 def records_list(size: int, *, eta: Rational, beta: Rational) -> tuple[float, int]:
@@ -109,7 +119,7 @@ def silent_votes(base: Rational, universe: int, clear: Rational) -> int:
     return max(1, math.ceil(needed))
 
 
-def local_edge(keep: Rational, reports: ArrayLike, places: int, chunks: int, clear: Rational) -> NDArray[np.float64]:
+def local_edge(keep: Rational, reports: ArrayLike, places: int, chunks: int, clear: Rational) -> Floats64:
     """What the sum of a value's signs among so many reports of a chunk must exceed, with ``places`` values in all
     chunks together.
 
@@ -134,7 +144,7 @@ def shuffle_edge(r: float, p: float, buckets: int, clear: float, *, speak: int, 
     """
     limit = clear / buckets
 
-    def noise(k: NDArray[np.int64]) -> NDArray[np.float64]:
+    def noise(k: Ints) -> Floats64:
         return np.asarray(nbinom.sf(k, r, 1 - p)) if r else (k < 0).astype(np.float64)
 
     if chunks == 1:
@@ -155,13 +165,16 @@ def shuffle_edge(r: float, p: float, buckets: int, clear: float, *, speak: int, 
 # every larger one; without, the published formulas.
 
 
-def _failure(beta: Rational) -> float:
-    return open_unit(beta, "beta") / 3
+def _read_share(share: Rational) -> float:
+    return float(rational(share, "share", above=Fraction(1, 2), maximum=1))
 
 
-def _first(
-    fails: Callable[[NDArray[np.int64]], NDArray[np.float64]], limit: float, step: int = 256, *, lasts: bool = False
-) -> int | None:
+def _majority(share: float) -> str:
+    """What certificates of a plurality assume."""
+    return f"a share of {share:g} names one item"
+
+
+def _first(fails: Callable[[Ints], Floats64], limit: float, step: int = 256, *, lasts: bool = False) -> int | None:
     """The least ``n`` whose failure is small enough; failures are not quite monotone (parity), so every ``n`` is looked
     at.
 
@@ -190,10 +203,11 @@ def users_histogram(K: int, *, beta: Rational, share: Rational = _SHARE, named: 
     >>> users_histogram(14, beta="0.1").n_users
     45
     """
-    k, p = positive_int(K, "K"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    k, p = positive_int(K, "K"), _read_share(share)
     fewest = 2 * k + positive_int(named, "named")
-    n = _first(lambda n: binom.cdf(np.maximum((n + 2 * k + 2) // 2, fewest) - 1, n, p), _failure(beta), lasts=named > 1)
-    return Certificate.upper(n, "stable histogram", f"a share of {p:g} names one item", K=k)
+    limit = open_unit(beta, "beta") / 3
+    n = _first(lambda n: binom.cdf(np.maximum((n + 2 * k + 2) // 2, fewest) - 1, n, p), limit, lasts=named > 1)
+    return Certificate.upper(n, "stable histogram", _majority(p), K=k)
 
 
 def users_plurality(
@@ -205,12 +219,12 @@ def users_plurality(
     ``B**T`` is the weight of no answer, there with ``clear`` only.
     """
     log_b = math.log(rational(base, "base", above=1))
-    size, p = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    size, p = positive_int(universe, "universe"), _read_share(share)
     others = math.log(size - 1) if size > 1 else -math.inf
     if clear is not None:
         others = float(np.logaddexp(others, silent_votes(base, size, clear) * log_b))
 
-    def fails(ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    def fails(ns: Ints) -> Floats64:
         out = []
         for n in ns.tolist():
             c = np.arange(n + 1)
@@ -218,8 +232,8 @@ def users_plurality(
             out.append(float(binom.pmf(c, n, p) @ np.exp(np.minimum(wrong, 0))))
         return np.array(out)
 
-    n = _first(fails, _failure(beta), 8, lasts=clear is not None)
-    return Certificate.upper(n, "pure plurality", f"a share of {p:g} names one item", universe=size)
+    n = _first(fails, open_unit(beta, "beta") / 3, 8, lasts=clear is not None)
+    return Certificate.upper(n, "pure plurality", _majority(p), universe=size)
 
 
 def users_local(
@@ -232,14 +246,10 @@ def users_local(
     is beyond the edge.
     """
     p, size = rational(keep, "keep", above=Fraction(1, 2), below=1), positive_int(universe, "universe")
-    c, b, q = (
-        1 / float(2 * p - 1),
-        open_unit(beta, "beta"),
-        float(rational(share, "share", above=Fraction(1, 2), maximum=1)),
-    )
+    c, b, q = 1 / float(2 * p - 1), open_unit(beta, "beta"), _read_share(share)
     log = math.log(12 / b) + math.log(size)
 
-    def fails(n: NDArray[np.int64]) -> NDArray[np.float64]:
+    def fails(n: Ints) -> Floats64:
         needed = np.floor((n + 2 * c * np.sqrt(2 * n * log)) / 2) + 1
         if clear is not None:
             needed = np.maximum(needed, np.floor(c * (local_edge(p, n, size, 1, clear) + np.sqrt(2 * n * log))) + 1)
@@ -247,7 +257,7 @@ def users_local(
         return np.where(gap > 0, np.exp(-2 * n * np.maximum(gap, 0) ** 2), 1.0)
 
     n = _first(fails, b / 6, 1 << 14, lasts=clear is not None)
-    return Certificate.upper(n, "local plurality", f"a share of {q:g} names one item", universe=size)
+    return Certificate.upper(n, "local plurality", _majority(q), universe=size)
 
 
 def users_shuffle(
@@ -255,16 +265,12 @@ def users_shuffle(
 ) -> Certificate:
     """:class:`ShuffleSelection`, noise ``NB(r, p)`` in each of ``universe`` buckets: ``E min(1, Pr[Y - Y' >= 2c - n] +
     U Pr[Y - Y' >= c]) <= beta/3``; with ``clear`` the chance of ``c + Y <= edge`` is added."""
-    size, s = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    size, s = positive_int(universe, "universe"), _read_share(share)
     shape, odds = positive(r, "r"), open_unit(p, "p")
-    tail = _difference_tail(shape, odds)
-    last = len(tail) // 2
+    at_least = _difference_tail(shape, odds)
     edge = None if clear is None else shuffle_edge(shape, odds, size, open_unit(clear, "clear"), speak=0)
 
-    def at_least(k: NDArray[np.int64]) -> NDArray[np.float64]:
-        return tail[np.clip(k, -last, last) + last]
-
-    def fails(ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    def fails(ns: Ints) -> Floats64:
         out = []
         for n in ns.tolist():
             c = np.arange(n + 1)
@@ -272,39 +278,34 @@ def users_shuffle(
             out.append(float(binom.pmf(c, n, s) @ np.minimum(1, at_least(2 * c - n) + size * at_least(c) + hidden)))
         return np.array(out)
 
-    n = _first(fails, _failure(beta), 8, lasts=clear is not None)
-    return Certificate.upper(n, "shuffled plurality", f"a share of {s:g} names one item", universe=size)
+    n = _first(fails, open_unit(beta, "beta") / 3, 8, lasts=clear is not None)
+    return Certificate.upper(n, "shuffled plurality", _majority(s), universe=size)
 
 
-def _difference_tail(r: float, p: float) -> NDArray[np.float64]:
-    """``Pr[Y - Y' >= k]`` for ``k = -N..N``, ``Y, Y' ~ NB(r, p)`` independent; the mass beyond ``N`` is added to every
-    entry."""
+def _difference_tail(r: float, p: float) -> Callable[[Ints], Floats64]:
+    """``k -> Pr[Y - Y' >= k]`` for ``Y, Y' ~ NB(r, p)`` independent; the mass beyond the last ``N`` listed is added to
+    every entry."""
     last = int(nbinom.isf(_TAIL, r, 1 - p)) + 1
     if last > 1 << 15:
         raise TooLargeError("the noise spreads over more than 2**15 counts; raise epsilon or delta")
     mass = nbinom.pmf(np.arange(last + 1), r, 1 - p)
     difference = np.convolve(mass, mass[::-1])
-    tail: NDArray[np.float64] = np.minimum(1, np.cumsum(difference[::-1])[::-1] + 2 * _TAIL)
-    return tail
+    tail: Floats64 = np.minimum(1, np.cumsum(difference[::-1])[::-1] + 2 * _TAIL)
+    return lambda k: np.asarray(tail[np.clip(k, -last, last) + last])
 
 
 # Lower bounds
 
 
-def _chance(n: int, epsilon: float, delta: float, beta: float) -> float:
-    kept = math.exp(-n * epsilon)
-    return kept * (1 - beta) - delta * (1 - kept) / math.expm1(epsilon)
-
-
-def _read(epsilon: Rational, delta: Rational, beta: Rational) -> tuple[float, float, float]:
-    return positive(epsilon, "epsilon"), float(rational(delta, "delta", minimum=0, below=1)), open_unit(beta, "beta")
-
-
-def _least(allowed: Callable[[float], bool], numbers: tuple[float, float, float]) -> int | None:
-    """Under either relation ``n`` steps lead to the reference data, so the numbers are those of both."""
+def _least(allowed: Callable[[float], bool], epsilon: Rational, delta: Rational, beta: Rational) -> int | None:
+    """The least ``n`` at which ``p0(n)`` is allowed, or not positive.  Under either relation ``n`` steps lead to the
+    reference data, so the numbers are those of both."""
+    eps, small = positive(epsilon, "epsilon"), float(rational(delta, "delta", minimum=0, below=1))
+    failure = open_unit(beta, "beta")
 
     def holds(n: int) -> bool:
-        chance = _chance(n, *numbers)
+        kept = math.exp(-n * eps)
+        chance = kept * (1 - failure) - small * (1 - kept) / math.expm1(eps)
         return chance <= 0 or allowed(chance)
 
     return least(holds, start=0)
@@ -321,8 +322,8 @@ def lower_agreement_representation(
     >>> lower_agreement_representation(10, epsilon=1, delta="1e-6").n_users
     7
     """
-    bits, numbers = float(rational(dimension, "dimension", minimum=0)), _read(epsilon, delta, beta)
-    n = _least(lambda chance: math.log2(math.ceil(math.log(4) / chance)) >= bits, numbers)
+    bits = float(rational(dimension, "dimension", minimum=0))
+    n = _least(lambda chance: math.log2(math.ceil(math.log(4) / chance)) >= bits, epsilon, delta, beta)
     return Certificate.lower(n, "representation", f"a class that needs {bits:g} bits to represent")
 
 
@@ -334,7 +335,7 @@ def lower_agreement_packing(
     count = positive_int(tasks, "tasks")
     if count.bit_length() > 1000:
         raise ParameterError("tasks must be below 2**1000")
-    n = _least(lambda chance: math.log(count) + math.log(chance) <= 0, _read(epsilon, delta, beta))
+    n = _least(lambda chance: math.log(count) + math.log(chance) <= 0, epsilon, delta, beta)
     return Certificate.lower(n, "packing", f"{count} tasks with disjoint answers")
 
 
@@ -342,23 +343,19 @@ def lower_agreement_packing(
 #
 # With ``B`` chunks ``n_k ~ Bin(n, 1/B)`` users report chunk ``k``; given that number each of them names the right value
 # with probability ``share``, independently, so a chunk fails as a plurality of ``n_k`` users over ``2**width`` values
-# does, and ``B E[failure(n_k)]`` bounds the failure of all.  One chunk is the case of
-# :mod:`privpac.methods.agreement.plurality`.
+# does, and ``B E[failure(n_k)]`` bounds the failure of all.  One chunk is the case above.
 #
 # *Who names something else.*  With ``c`` right votes the other ``n_k - c`` do most harm on one value: noise differences
 # ``Y - Y'`` are symmetric and most likely near 0, so ``Pr[Y - Y' >= c - v]`` grows ever faster with the votes ``v`` of
-# a
-# rival up to ``v = c``.  Beyond that (``3 c <= n_k``: two rivals as strong as the right value) the bound is 1 anyway.
+# a rival up to ``v = c``.  Beyond that (``3 c <= n_k``: two rivals as strong as the right value) the bound is 1 anyway.
 # Having nothing to say is one more rival, which must beat all chunks together and so at least one of them, or two
-# chunks
-# are lost to a majority and the bound is 1 again.
+# chunks are lost to a majority and the bound is 1 again.
 #
 # *No agreement.*  With ``clear`` a value is told only if it is beyond what half of the people could name
 # (:func:`local_edge`, :func:`shuffle_edge`).
 
 
 _MOST_IN_CHUNKS = 1 << 24
-Array = NDArray[np.float64]
 
 
 def users_local_chunks(
@@ -382,7 +379,7 @@ def users_local_chunks(
     log = math.log(12 / b) + math.log(chunks) + width * math.log(2)
     places, plus = chunks << width, q * float(rational(keep, "keep")) + (1 - q) / 2
 
-    def fails(n: NDArray[np.int64]) -> Array:
+    def fails(n: Ints) -> Floats64:
         # A majority of more than 2 sqrt(2 n log)/(2 keep - 1) over all others.
         needed = (n + 2 * scale * np.sqrt(2 * n * log)) / 2
         least_votes = np.floor(needed * (1 + SLACK)) + 1
@@ -395,9 +392,7 @@ def users_local_chunks(
         return np.asarray(np.minimum(few + hidden, 1))
 
     n = _least_in_chunks(fails, chunks, b / 6)
-    return Certificate.upper(
-        n, "local plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width
-    )
+    return Certificate.upper(n, "local plurality in chunks", _majority(q), chunks=chunks, width=width)
 
 
 def users_shuffle_chunks(
@@ -416,13 +411,9 @@ def users_shuffle_chunks(
     b, q = open_unit(beta, "beta"), _read_share(share)
     chunks = -(-positive_int(bits, "bits") // positive_int(width, "width", maximum=16))
     shape, odds = positive(r, "r"), open_unit(p, "p")
-    tail = _difference_tail(shape, odds)
-    last, others = len(tail) // 2, (1 << width) + 1
+    at_least, others = _difference_tail(shape, odds), (1 << width) + 1
 
-    def at_least(k: NDArray[np.int64]) -> Array:
-        return tail[np.clip(k, -last, last) + last]
-
-    def fails(ns: NDArray[np.int64]) -> Array:
+    def fails(ns: Ints) -> Floats64:
         out = []
         for n in ns.tolist():
             # Numbers of right votes 12 deviations away count as failures.
@@ -441,25 +432,13 @@ def users_shuffle_chunks(
         return float(binom.pmf(k, n, q / chunks) @ nbinom.cdf(edge - k, shape, 1 - odds))
 
     # Tails are known down to their last entry only: a smaller failure is never reached.
-    if chunks * others * float(tail[-1]) > b / 3:
-        return Certificate.upper(
-            None, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width
-        )
-    n = _least_in_chunks(fails, chunks, b / 3, hidden)
-    return Certificate.upper(
-        n, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width
-    )
-
-
-def _read_share(share: Rational) -> float:
-    return float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    known = chunks * others * float(at_least(np.array([1 << 40]))[0]) <= b / 3
+    n = _least_in_chunks(fails, chunks, b / 3, hidden) if known else None
+    return Certificate.upper(n, "shuffled plurality in chunks", _majority(q), chunks=chunks, width=width)
 
 
 def _least_in_chunks(
-    fails: Callable[[NDArray[np.int64]], Array],
-    chunks: int,
-    limit: float,
-    hidden: Callable[[int], float] = lambda n: 0.0,
+    fails: Callable[[Ints], Floats64], chunks: int, limit: float, hidden: Callable[[int], float] = lambda n: 0.0
 ) -> int | None:
     """The least ``n`` (by bisection) with ``chunks (E[fails(n_k)] + hidden(n)) <= limit``; users per chunk far from the
     mean fail.

@@ -39,7 +39,6 @@ count composes adaptively with the two draws.
 from __future__ import annotations
 
 import warnings
-import warnings as python_warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,26 +98,6 @@ from privpac.rules.hierarchies.base import MAX_LEVELS, Mode, Node, VC1Tree, chec
 if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.exact import Rational
-    from privpac.rules.hierarchies.base import VC1Tree
-
-__all__ = [
-    "BoundTree",
-    "MAX_PARTITIONS",
-    "NamedParts",
-    "NodeChoice",
-    "PartSizes",
-    "PlannedTreeLearner",
-    "Ranks",
-    "SELECTORS",
-    "Split",
-    "TreeAccuracy",
-    "TreeAim",
-    "TreeLearner",
-    "TreePromises",
-    "all_partitions",
-    "draw_partition",
-]
-
 
 # Users bound to a tree, and their secret partitions into parts, drawn without a look at the data.
 #
@@ -130,7 +109,7 @@ __all__ = [
 MAX_PARTITIONS = 1 << 12
 """How many partitions an exact law averages over at most."""
 
-Partition = NDArray[np.int64]
+_Partition = NDArray[np.int64]
 
 
 @frozen(slots=False, field_transformer=named)
@@ -163,14 +142,14 @@ class BoundTree:
     warnings: tuple[str, ...]
 
 
-def draw_partition(n: int, t: int, rng: Rng, *, independent: bool) -> Partition:
+def draw_partition(n: int, t: int, rng: Rng, *, independent: bool) -> _Partition:
     """The part of every user."""
     if independent:
         return below(np.full(n, t), rng)
     return np.arange(n, dtype=np.int64)[random_order(n, rng)] % t
 
 
-def all_partitions(n: int, t: int, *, independent: bool) -> list[Partition]:
+def all_partitions(n: int, t: int, *, independent: bool) -> list[_Partition]:
     """All partitions that can be drawn; they are equally likely.
 
     >>> len(all_partitions(4, 2, independent=False)), len(all_partitions(4, 2, independent=True))
@@ -204,19 +183,16 @@ def _arrangements(items: list[int]) -> Iterator[tuple[int, ...]]:
 # Every part (group of users) has one node ``v_i`` of depth ``y_i``.
 #
 # 1. ``z`` from the rank law of ``y`` with ranks ``hi``, ``K`` and base ``r1`` (or from an interior point of the window
-# of
-#    ranks ``hi..K+1``).
+#    of ranks ``hi..K+1``).
 # 2. ``z = 0``: the root.  A level of one node: that node, which is public.  Otherwise part ``i`` votes for its ancestor
 #    at depth ``z`` if it is that deep, and a node is drawn by the choosing law with base ``r2`` and ``delta``; with
 #    ``delta = 0`` from *all* nodes of the level with weight ``r2**votes`` (unvoted nodes are one block).  ``BOTTOM``:
-#    the
-#    choosing law abstains.
+#    the choosing law abstains.
 #
 # **Privacy.**  However parts are turned into nodes, changing one part changes one ``y_i`` and, at every level, moves at
 # most one vote (one count down, one up).  No realizability is used.  So both draws are private as proved in
 # :mod:`~privpac.mechanisms.rank` and :mod:`~privpac.mechanisms.choosing`, the second one for every ``z``: adaptive
-# basic
-# composition.
+# basic composition.
 
 
 class PartVotes(Protocol):
@@ -343,8 +319,7 @@ class NodeChoice:
 # * ``exponential``: the rank law, pure; about ``(4/epsilon) ln(height)`` ranks.
 # * ``interior``, ``prefix``: an interior point of the window of ranks ``hi..K+1``, by hidden walks or by random pairs
 #   (:class:`~privpac.mechanisms.interior_point.InteriorPoint`); one replaced, added or removed part replaces one
-#   element
-#   of the window.  They take a share of delta and need fewer ranks on trees of more than about 2**140 levels.
+#   element of the window.  They take a share of delta and need fewer ranks on trees of more than about 2**140 levels.
 # * ``auto``: the one with fewer ranks, ties to the rank law.
 
 
@@ -880,14 +855,6 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
     they are planned for the fewest users (:meth:`plan`), else so that both draws succeed but for ``beta/3`` each once
     there are enough users.
 
-    >>> from privpac.rules.hierarchies.base import VC1Tree
-    >>> from privpac.data import UserData
-    >>> tree = VC1Tree.from_matrix([[0, 0], [1, 0], [1, 1]], root=0)
-    >>> people = UserData.from_users([[(0, 1), (1, 0)]] * 30)
-    >>> learner = TreeLearner(tree, epsilon=2)
-    >>> str(learner.guarantee), learner.law(people).mode
-    ('(2, 0)-DP per user, add-remove', 1)
-
     ========================  ==================================================================================
     no users                  the depth is uniform, the votes abstain; no error
     users without records     count as a part that names the root
@@ -898,6 +865,21 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
     users on disk, on Spark   counted by node there; ``parts`` and ``users_per_part`` refused, since a part's records
                               must meet
     ========================  ==================================================================================
+
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        A parameter is outside its range, or an open vocabulary without ``delta``.
+
+    Examples
+    --------
+    >>> from privpac.rules.hierarchies.base import VC1Tree
+    >>> from privpac.data import UserData
+    >>> tree = VC1Tree.from_matrix([[0, 0], [1, 0], [1, 1]], root=0)
+    >>> people = UserData.from_users([[(0, 1), (1, 0)]] * 30)
+    >>> learner = TreeLearner(tree, epsilon=2)
+    >>> str(learner.guarantee), learner.law(people).mode
+    ('(2, 0)-DP per user, add-remove', 1)
     """
 
     if TYPE_CHECKING:
@@ -977,11 +959,11 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
         if short and self.aim.strict:
             raise InfeasibleError(short[0])
         for line in short:
-            python_warnings.warn(line, AccuracyWarning, stacklevel=4)
+            warnings.warn(line, AccuracyWarning, stacklevel=4)
         known = tuple(line for line in self.warnings if line not in short)
         return BoundTree(tree, users, data.label_name or "1", (*known, *short))
 
-    def _parts(self, bound: BoundTree, partition: Partition | None) -> Any:
+    def _parts(self, bound: BoundTree, partition: _Partition | None) -> Any:
         if not isinstance(bound.users, UserData):
             return count_nodes(bound.tree, bound.users, self.mode)
         count = None if partition is None else self._count_of(bound)
@@ -996,7 +978,7 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
     def _partitioned(self) -> bool:
         return self.groups.parts is not None or self.users_per_part > 1
 
-    def _partition(self, bound: BoundTree, rng: Rng) -> Partition | None:
+    def _partition(self, bound: BoundTree, rng: Rng) -> _Partition | None:
         """A secret random partition; ``None`` where every user is a part."""
         if not self._partitioned:
             return None
@@ -1014,8 +996,8 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
         ``given`` is a partition (the part of each user), by default averaged over; or, where a noisy count is bought,
         what it said.
         """
-        with python_warnings.catch_warnings():
-            python_warnings.simplefilter("ignore", AccuracyWarning)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
             bound = self.bind(data)
         if self.tree.height == 0:
             return Law.point(bound.tree.root)

@@ -47,19 +47,6 @@ from privpac.guarantee import Neighbours, positive_int
 from privpac.sample_size import LIMIT, SLACK, Certificate, open_unit, positive, relation
 from privpac.special import betaincc, binom, log1p_exp, log_expm1, log_of
 
-__all__ = [
-    "FORMS",
-    "TreeBudget",
-    "certified_alpha",
-    "generic_tree",
-    "lower_tree",
-    "plan_tree",
-    "spread_failure",
-    "text_tree",
-    "tree_failure",
-]
-
-
 ASSUMES = "labels of one rule of the tree, i.i.d. records, at least the declared number for each user"
 
 
@@ -493,7 +480,7 @@ def _budget(
     return TreeBudget(height, width, epsilon1, epsilon2, delta, add_remove)
 
 
-Place = tuple[int, int, int]
+_Place = tuple[int, int, int]
 """Twentieths of epsilon, ``hi``, ``OPT``."""
 
 
@@ -503,11 +490,11 @@ class _Search:
     def __init__(self, ask: _TreeQuestion, users_per_part: int, below: int) -> None:
         self.ask, self.good = ask, ask.good(users_per_part)
         self.parts = below
-        self.place: Place | None = None
-        self.seen: set[Place] = set()
+        self.place: _Place | None = None
+        self.seen: set[_Place] = set()
         self.budgets = {share: ask.budget(share) for share in range(1, _GRID)}
 
-    def consider(self, place: Place) -> bool:
+    def consider(self, place: _Place) -> bool:
         """Whether this place needs fewer parts than the best so far."""
         share, hi, opt = place
         budget = self.budgets.get(share, self.budgets[1] if self.ask.width == 1 else None)
@@ -545,7 +532,7 @@ class _Search:
                 if self.consider(place) and self.parts <= enough:
                     return
 
-    def _starts(self, share: int, budget: TreeBudget) -> Iterator[Place]:
+    def _starts(self, share: int, budget: TreeBudget) -> Iterator[_Place]:
         beta = self.ask.beta
         for a in [0.0] if self.ask.width == 1 else _SHARES:
             hi = budget.votes(beta * a) if a else 1
@@ -604,7 +591,7 @@ def _planned_within(ask: _TreeQuestion, n_users: int) -> Certificate:
     return _certificate(ask, 1, search.parts, search.place)
 
 
-def _certificate(ask: _TreeQuestion, users_per_part: int, parts: int, place: Place) -> Certificate:
+def _certificate(ask: _TreeQuestion, users_per_part: int, parts: int, place: _Place) -> Certificate:
     budget = ask.budget(place[0])
     assert budget is not None
     _, hi, opt = place

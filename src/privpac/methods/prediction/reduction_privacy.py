@@ -6,19 +6,24 @@ of one disagreement on T and of one unit's mistakes on W (both times the rate of
 one unit's part of T that extend a labelling of the rest (2 where every unit has one record in T).  See Li, Wang and Ye,
 *Realizable-to-Agnostic*, Lemmas 14-17 and 21, for weaker forms.
 
-**Theorem A** (replace, T a uniform subset of fixed size).  With ``K = G**2 * e**(2a + eps_A)`` the composition is ``(2b
-+ max(0, ln(1 - q + q K) - ln(1 - q + q e**(2b))), q delta_A)``-DP.  *Proof.*  Let unit 1 differ and ``P = (1-q) beta +
+**Theorem A** (replace, T a uniform subset of fixed size).  With ``K = G**2 * e**(2a + eps_A)`` the composition is
+``(eps_out, q delta_A)``-DP with
+
+    eps_out = 2b + max(0, ln(1 - q + q K) - ln(1 - q + q e**(2b))).
+
+*Proof.*  Let unit 1 differ and ``P = (1-q) beta +
 q alpha``, beta: 1 not in T.  (i) ``beta1 <= e**(2b) beta2``: every score and the normaliser move by at most b.  (ii) 1
 in T: for a labelling c of the other units of T all extensions have scores in ``[m(c), m(c) + a]`` and there are 1..G of
 them, so their total weight lies in ``e**(-m(c)) [e**-a, G]`` on both sides, the law of c moves by at most ``G**2
 e**(2a)``, and given c the inner inputs are neighbours: ``alpha1 <= K alpha2 + delta_A``.  (iii) Swapping 1 for a
-uniform unit outside T: ``alpha1 <= K e**(2b) beta2 + delta_A``.  Mixing (ii) and
-(iii) so that both coefficients are e**eps times those of P2 gives the formula when ``e**(2b) <= K``; otherwise (ii)
-      alone gives 2b.
+uniform unit outside T: ``alpha1 <= K e**(2b) beta2 + delta_A``.  Mixing (ii) and (iii) so that both coefficients are
+e**eps times those of P2 gives the formula when ``e**(2b) <= K``; otherwise (ii) alone gives 2b.
 
 **Theorem B** (add-remove, every unit enters T independently with probability q; a, b, q must not depend on the number
-of units; the inner algorithm is add-remove and defined on no data).  With ``K' = G e**(a + eps_A)``: ``(ln((1-q) e**b +
-q K'), q delta_A max(1, e**eps_out / K'))``-DP.
+of units; the inner algorithm is add-remove and defined on no data).  With ``K' = G e**(a + eps_A)``,
+
+    eps_out   = ln((1-q) e**b + q K')
+    delta_out = q delta_A max(1, e**eps_out / K').
 
 **Theorem C** (replace).  A base that is ``(eps, delta)``-DP on m records, run on m uniform draws with replacement from
 N records, is ``(m ln(1 + (e**eps - 1)/N), delta (e**eps' - 1)/(e**eps - 1))``-DP, and both are attained.  *Proof.*  The
@@ -35,47 +40,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
+from privpac.arrays import Floats64, Ints
 from privpac.bisection import last_between, least_between
 from privpac.errors import InfeasibleError, Undecided
 from privpac.exact import MAX_PRECISION, ExpSum, Rational, as_arb, ball_of, exp_ball, precision, rational, up
 from privpac.guarantee import Neighbours, one_of, positive_int
 
-__all__ = [
-    "MAX_COST",
-    "ROUNDED",
-    "ReductionPlan",
-    "ReductionTask",
-    "empirical_size",
-    "inner_budget",
-    "inner_delta",
-    "integer_costs",
-    "largest_rate",
-    "outer",
-    "plan_reduction",
-    "solve_b",
-    "theorem_a",
-    "theorem_b",
-    "theorem_c",
-]
-
-
 _LARGEST = 10**9
 _MAX_LABELLINGS = 1 << 200
 
-Spend = tuple[Fraction, Fraction]
+_Spend = tuple[Fraction, Fraction]
 """An (epsilon, delta) pair, rounded up."""
 
 
-# The theorems
-
-
-def theorem_a(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational = 0, G: int = 2) -> Spend:
+def theorem_a(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational = 0, G: int = 2) -> _Spend:
     """``(eps_out, delta_out)`` under replace with a fixed-size split.
 
     >>> [float(x) for x in theorem_a("1/2", "0.01", 2, "0.1")]
@@ -86,13 +68,13 @@ def theorem_a(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: R
     # Where e**(2b) >= K the unclipped expression would under-report.
     if _sign_of_log(g * g, log_k - 2 * y) <= 0:
         return 2 * y, rate * leak
-    log_g = 2 * _log(g)
-    return up(
-        lambda: as_arb(2 * y) + _log_mix(rate, log_g() + as_arb(log_k)) - _log_mix(rate, as_arb(2 * y))
-    ), rate * leak
+    epsilon = up(
+        lambda: as_arb(2 * y) + _log_mix(rate, 2 * arb(g).log() + as_arb(log_k)) - _log_mix(rate, as_arb(2 * y))
+    )
+    return epsilon, rate * leak
 
 
-def theorem_b(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational = 0, G: int = 2) -> Spend:
+def theorem_b(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational = 0, G: int = 2) -> _Spend:
     """``(eps_out, delta_out)`` under add-remove with a Poisson split.
 
     >>> [round(float(x), 6) for x in theorem_b("1/4", "0.1", "0.1", "0.5")]
@@ -100,17 +82,16 @@ def theorem_b(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: R
     """
     rate, x, y, spent, leak, g = _read(q, a, b, eps_A, delta_A, G)
     log_k = x + spent
-    log_g = _log(g)
     if y == 0 and log_k == 0 and g == 1:
         return Fraction(0), rate * leak
-    epsilon = up(lambda: as_arb(y) + _log_mix(rate, log_g() + as_arb(log_k - y)))
+    epsilon = up(lambda: as_arb(y) + _log_mix(rate, arb(g).log() + as_arb(log_k - y)))
     # e**eps_out / K' = q + (1-q) e**b / K', above 1 exactly where e**b > K'.
     if leak == 0 or _sign_of_log(g, log_k - y) >= 0:
         return epsilon, rate * leak
     return epsilon, up(lambda: as_arb(rate * leak) * (as_arb(rate) + as_arb(1 - rate) * exp_ball(y - log_k) / g))
 
 
-def theorem_c(m: int, n: int, epsilon: Rational, delta: Rational = 0) -> Spend:
+def theorem_c(m: int, n: int, epsilon: Rational, delta: Rational = 0) -> _Spend:
     """``(eps', delta')`` of a base run on ``m`` draws with replacement from ``n`` records, under replace.
 
     >>> [round(float(x), 6) for x in theorem_c(1000, 600, "0.81", "1e-8")]
@@ -137,7 +118,7 @@ def outer(
     eps_A: Rational,
     delta_A: Rational = 0,
     G: int = 2,
-) -> Spend:
+) -> _Spend:
     """Theorem A under replace, Theorem B under add-remove."""
     theorem = theorem_a if one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE else theorem_b
     return theorem(q, a, b, eps_A, delta_A, G)
@@ -166,7 +147,7 @@ def solve_b(
         if _sign_of_log(g * g, log_k - target) <= 0:
             return target / 2
         # Feasible iff 1 + q (K - 1) < E.
-        if _sign((target, Fraction(1)), (log_k, -rate * g * g), (Fraction(0), rate - 1)) <= 0 or rate == 1:
+        if ExpSum([(target, Fraction(1)), (log_k, -rate * g * g), (Fraction(0), rate - 1)]).sign() <= 0 or rate == 1:
             return None
 
         def ratio() -> arb:
@@ -175,7 +156,7 @@ def solve_b(
 
         return _down(lambda: (as_arb(target) + ratio().log()) / 2)
     log_k = x + spent
-    if _sign((target, Fraction(1)), (log_k, -rate * g), (Fraction(0), rate - 1)) <= 0 or rate == 1:
+    if ExpSum([(target, Fraction(1)), (log_k, -rate * g), (Fraction(0), rate - 1)]).sign() <= 0 or rate == 1:
         return None
     return _down(lambda: ((exp_ball(target) - as_arb(rate) * g * exp_ball(log_k)) / as_arb(1 - rate)).log())
 
@@ -188,9 +169,8 @@ def inner_budget(
     delta: Rational = 0,
     G: int = 2,
     neighbours: Neighbours | str = Neighbours.REPLACE,
-) -> Spend | None:
-    """The most an inner algorithm may spend, ``(eps_A, delta_A)``, for a target ``(epsilon, delta)``; ``None`` where
-    that is nothing."""
+) -> _Spend | None:
+    """The most an inner algorithm may spend, ``(eps_A, delta_A)``, for a target ``(epsilon, delta)``; None: nothing."""
     rate, x, y, _, _, g = _read(q, a, b, 0, 0, G)
     target = rational(epsilon, "epsilon", above=0, maximum=_LARGEST)
     relation = one_of(Neighbours, neighbours, "neighbours")
@@ -222,11 +202,8 @@ def inner_delta(
     """The largest ``delta_A`` with ``delta_out <= delta`` at this ``eps_A``; at most 1."""
     rate, x, y, spent, _, g = _read(q, a, b, eps_A, 0, G)
     target = rational(delta, "delta", minimum=0, maximum=1)
-    if (
-        one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE
-        or target == 0
-        or _sign_of_log(g, x + spent - y) >= 0
-    ):
+    replaced = one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE
+    if replaced or target == 0 or _sign_of_log(g, x + spent - y) >= 0:
         return min(target / rate, Fraction(1))
     low = _down(lambda: as_arb(target / rate) / (as_arb(rate) + as_arb(1 - rate) * exp_ball(y - x - spent) / g))
     return min(low, Fraction(1))
@@ -235,8 +212,7 @@ def inner_delta(
 def largest_rate(
     a: Rational, eps_A: Rational, epsilon: Rational, G: int = 2, neighbours: Neighbours | str = Neighbours.REPLACE
 ) -> Fraction:
-    """The supremum ``(E - 1)/(K - 1)``, at most 1, of the shares ``q`` that leave some ``b > 0``; itself not among
-    them.  Rounded down."""
+    """The supremum ``(E - 1)/(K - 1)`` of the shares ``q`` that leave some ``b > 0``, at most 1; rounded down."""
     _, x, _, spent, _, g = _read(1, a, 0, eps_A, 0, G)
     target = rational(epsilon, "epsilon", above=0, maximum=_LARGEST)
     replace = one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE
@@ -269,29 +245,13 @@ def empirical_size(m: int, epsilon: Rational, eps_A: Rational) -> int:
     raise Undecided("the number of records was not decided")
 
 
-# Shared
-
-
 def _read(
-    q: Any, a: Any, b: Any, eps_A: Any, delta_A: Any, G: Any
+    q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational, G: int
 ) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction, int]:
     costs = [rational(v, name, minimum=0, maximum=_LARGEST) for v, name in ((a, "a"), (b, "b"), (eps_A, "eps_A"))]
     rate = rational(q, "q", above=0, maximum=1)
     leak = rational(delta_A, "delta_A", minimum=0, maximum=1)
     return rate, costs[0], costs[1], costs[2], leak, positive_int(G, "G", maximum=_MAX_LABELLINGS)
-
-
-class _log:
-    """``c * ln(G)`` at the working precision."""
-
-    def __init__(self, g: int, times: int = 1) -> None:
-        self.g, self.times = g, times
-
-    def __rmul__(self, times: int) -> _log:
-        return _log(self.g, self.times * times)
-
-    def __call__(self) -> arb:
-        return self.times * arb(self.g).log()
 
 
 def _log_mix(q: Fraction, x: arb) -> arb:
@@ -306,11 +266,6 @@ def _sign_of_log(factor: int, x: Fraction) -> int:
     if x >= 0:
         return 1 if x > 0 or factor > 1 else 0
     return (ExpSum.exp(x, factor) - 1).sign()
-
-
-def _sign(*terms: tuple[Fraction, Fraction]) -> int:
-    """The sign of the sum of ``a e**x`` over pairs ``(x, a)``, exactly."""
-    return ExpSum(terms).sign()
 
 
 def _down(compute: Callable[[], arb]) -> Fraction:
@@ -330,8 +285,7 @@ def _down(compute: Callable[[], arb]) -> Fraction:
 # Public constants for the realizable-to-agnostic transformation, from public numbers.
 #
 # Relabelling adds the noise ``L/(b w) + 2 L/(a t)``, ``L = ln(labellings of t points / failure)``, to the error; what
-# is
-# promised about the error has more terms (``methods.prediction.service_sample_size``).  Every share q of T and every
+# is promised about the error has more terms (``methods.prediction.service_sample_size``).  Every share q of T and every
 # cost ``a`` of two **fixed** grids is a candidate; ``b`` follows in closed form
 # (``methods.prediction.reduction_privacy``) and does not depend on the number of units.  So the candidates of one
 # privacy of the inner algorithm are the same for every number of units, those of a larger epsilon have a larger ``b``
@@ -339,7 +293,6 @@ def _down(compute: Callable[[], arb]) -> Fraction:
 #
 # The law needs integers ``A``, ``B`` and a dyadic rate ``eta``: the guarantee that is stored is recomputed from exactly
 # these, never the one that was aimed at, and they stay within a share ``ROUNDED`` of the costs that were aimed at.
-
 
 MAX_COST = 1 << 26
 """``A`` and ``B * levels`` stay at most this, so that scores stay below 2**62 for fewer than 2**36 units."""
@@ -352,14 +305,13 @@ _MAX_UNITS = 1 << 36
 INNER_EPSILONS: tuple[Rational, ...] = ("1/4", "1/2", 1, 2)
 
 LeastSplit = Callable[[Fraction], int]
-LogGrowth = Callable[[int], float]
-Floats = NDArray[np.float64]
-Objective = Callable[[NDArray[np.int64], NDArray[np.int64], Floats, Floats], Floats]
+_LogGrowth = Callable[[int], float]
+Objective = Callable[[Ints, Ints, Floats64, Floats64], Floats64]
 """``(t, w, a, b) -> value``: t and w one per row, a one per column, b and the values a matrix; never rises with any of
 them."""
 
-SHARES: Floats = 2.0 ** (-np.arange(1, 36 * 12 + 1) / 12)
-COSTS: Floats = 2.0 ** (np.arange(-30 * 8, 10 * 8 + 1) / 8)
+SHARES: Floats64 = 2.0 ** (-np.arange(1, 36 * 12 + 1) / 12)
+COSTS: Floats64 = 2.0 ** (np.arange(-30 * 8, 10 * 8 + 1) / 8)
 
 
 @dataclass(frozen=True)
@@ -400,7 +352,7 @@ def plan_reduction(
     *,
     n_users: int,
     epsilon: Rational,
-    log_growth: LogGrowth,
+    log_growth: _LogGrowth,
     delta: Rational = 0,
     failure: Rational = "1/100",
     inner_epsilons: Sequence[Rational] = INNER_EPSILONS,
@@ -428,10 +380,10 @@ def plan_reduction(
     task = ReductionTask.read(epsilon, delta, failure, inner_delta, labellings, levels, neighbours, log_growth)
     n = positive_int(n_users, "n_users", minimum=2, maximum=_MAX_UNITS)
     most = None if most_split is None else positive_int(most_split, "most_split")
-    needs = [
-        (e, _least(least_split, e))
-        for e in (rational(e, "inner_epsilons", minimum=0, maximum=1000) for e in inner_epsilons)
-    ]
+    needs = []
+    for eps_a in (rational(e, "inner_epsilons", minimum=0, maximum=1000) for e in inner_epsilons):
+        split = least_split(eps_a) if callable(least_split) else least_split
+        needs.append((eps_a, positive_int(split, "least_split")))
     best: tuple[float, Fraction, int, float, float] | None = None
     for eps_a, t_min in needs:
         found = task.best(n, eps_a, task.noise if objective is None else objective(eps_a), t_min, most)
@@ -457,9 +409,6 @@ def integer_costs(
     return steps * unit
 
 
-# Searching
-
-
 @dataclass(frozen=True, eq=False)
 class ReductionTask:
     """What is affordable with a target ``(epsilon, delta)``: for every share and every cost ``a`` the largest ``b``."""
@@ -471,7 +420,7 @@ class ReductionTask:
     g: int
     levels: int
     neighbours: Neighbours
-    log_growth: LogGrowth
+    log_growth: _LogGrowth
 
     @classmethod
     def read(
@@ -483,7 +432,7 @@ class ReductionTask:
         labellings: int,
         levels: int,
         neighbours: Neighbours | str,
-        log_growth: LogGrowth,
+        log_growth: _LogGrowth,
     ) -> ReductionTask:
         return cls(
             rational(epsilon, "epsilon", above=0, maximum=1000),
@@ -500,7 +449,7 @@ class ReductionTask:
     def replace(self) -> bool:
         return self.neighbours is Neighbours.REPLACE
 
-    def b(self, q: Floats, eps_a: Fraction) -> Floats:
+    def b(self, q: Floats64, eps_a: Fraction) -> Floats64:
         """The closed form of ``solve_b`` in doubles, a row for every share; not positive where nothing is left."""
         e, spent, x = float(self.target), float(eps_a), COSTS
         share = q[:, None]
@@ -518,12 +467,10 @@ class ReductionTask:
         return np.where(np.isfinite(found), found, 0.0) * (1 - 1e-9)
 
     @cached_property
-    def _tables(self) -> dict[Fraction, Floats]:
+    def _tables(self) -> dict[Fraction, Floats64]:
         return {}
 
-    def rows(
-        self, n: int, eps_a: Fraction, least: int = 1, most: int | None = None
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def rows(self, n: int, eps_a: Fraction, least: int = 1, most: int | None = None) -> tuple[Ints, Floats64]:
         """Sizes of T to try for ``n`` units, and for each the affordable ``b`` of every cost."""
         if eps_a not in self._tables:
             self._tables[eps_a] = self.b(SHARES, eps_a)
@@ -553,15 +500,17 @@ class ReductionTask:
         found = float(value[i, j]) if promised else math.inf
         return found, int(t[i]), float(COSTS[j]), float(b[i, j]) / (1 - ROUNDED)
 
-    def noise(self, t: NDArray[np.int64], w: NDArray[np.int64], a: Floats, b: Floats) -> Floats:
+    def noise(self, t: Ints, w: Ints, a: Floats64, b: Floats64) -> Floats64:
         """``L/(b w) + 2 L/(a t)``."""
         size = np.array([self.log_growth(int(k)) for k in t])[:, None] - math.log(self.failure)
         return np.asarray(size / (b * w[:, None]) + 2 * size / (a * t[:, None]))
 
     def settle(self, n: int, eps_a: Fraction, t: int, a: float, b: float) -> ReductionPlan:
         """The plan with integer costs close to ``a`` and ``b``, and the promise that they keep."""
-        A, B = _ratio(a, b, self.levels)
-        share = Fraction(t, n)
+        # ``A : B levels`` as close to ``a : b`` as integers within the limits come.
+        ratio = min(max(a * self.levels / b, 1 / MAX_COST), float(MAX_COST))
+        B = max(1, min(MAX_COST // self.levels, math.floor(MAX_COST / ratio)))
+        A, share = max(1, min(MAX_COST, round(B * ratio))), Fraction(t, n)
 
         def spend(x: Fraction, y: Fraction) -> tuple[Fraction, Fraction]:
             return outer(self.neighbours, share, x, y, eps_a, self.inner_leak, self.g)
@@ -580,17 +529,6 @@ class ReductionTask:
     def least_epsilon(self, q: float, eps_a: float) -> float:
         """The infimum of the epsilons that leave anything for b."""
         return math.log1p(q * (self.g ** (2 if self.replace else 1) * math.exp(eps_a) - 1))
-
-
-def _least(least_split: LeastSplit | int, eps_a: Fraction) -> int:
-    return positive_int(least_split(eps_a) if callable(least_split) else least_split, "least_split")
-
-
-def _ratio(a: float, b: float, levels: int) -> tuple[int, int]:
-    """``A : B levels`` as close to ``a : b`` as integers within the limits come."""
-    ratio = min(max(a * levels / b, 1 / MAX_COST), float(MAX_COST))
-    B = max(1, min(MAX_COST // levels, math.floor(MAX_COST / ratio)))
-    return max(1, min(MAX_COST, round(B * ratio))), B
 
 
 def _infeasible(n: int, needs: list[tuple[Fraction, int]], task: ReductionTask) -> InfeasibleError:

@@ -9,9 +9,9 @@ be returned, printed, logged or put into an error.
 
 Which records of a user count is said by ``users``:
 
-* ``"hybrid"``: in T one uniformly chosen record of each user, in W an integer loss ``floor(levels * mistakes /
-  records)`` of all records; one user moves the losses by at most ``levels`` and a labelling of the rest of T extends in
-  at most ``G = 2`` ways;
+* ``"hybrid"``: in T one uniformly chosen record of each user, in W an integer loss
+  ``floor(levels * mistakes / records)`` of all records; one user moves the losses by at most ``levels`` and a labelling
+  of the rest of T extends in at most ``G = 2`` ways;
 * ``"one"``: one record of each user everywhere, by the data's public rule;
 * ``"whole"``: all records (at most ``max_records``) in T; differences count users, and ``G`` is the number of
   labellings of ``max_records`` points, which enters the guarantee (squared under replace).
@@ -32,16 +32,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
-from privpac.data import Texts, UserData
+from privpac.arrays import Bools, Bytes, Ints
+from privpac.data import UserData
 from privpac.data.grouping import ranked
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, positive_int
 from privpac.law import Law
+from privpac.law.numbers import Number
 from privpac.methods.prediction.reduction_privacy import MAX_COST, outer
 from privpac.parameters import (
+    DEFAULT_LEVELS,
     bounds,
     fraction_or_none,
     named,
@@ -52,22 +54,11 @@ from privpac.parameters import (
     whole_or_none,
 )
 from privpac.rng import Rng
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import ConceptClass, Labellings
 from privpac.rules.hierarchies.base import VC1Tree
-from privpac.rules.labellings import Labellings
-from privpac.rules.statistics import DEFAULT_LEVELS
 
 if TYPE_CHECKING:
     from privpac.data import Users
-
-__all__ = [
-    "BoundSplit",
-    "Relabelling",
-    "below",
-    "coins",
-    "random_order",
-]
-
 
 # Many secret coins at once, exactly.
 #
@@ -75,12 +66,8 @@ __all__ = [
 # again.
 
 
-Ints = NDArray[np.int64]
-
-
 def random_order(n: int, rng: Rng) -> Ints:
-    """A uniform permutation of ``0..n-1``: the order of n distinct words; given that they are distinct, all orders are
-    equally likely."""
+    """A uniform permutation of ``0..n-1``: the order of n distinct words, all orders of which are equally likely."""
     if n <= 1:
         return np.arange(n, dtype=np.int64)
     while True:
@@ -91,7 +78,7 @@ def random_order(n: int, rng: Rng) -> Ints:
             return order.astype(np.int64)
 
 
-def below(sizes: Any, rng: Rng) -> Ints:
+def below(sizes: Ints, rng: Rng) -> Ints:
     """Independent uniform numbers in ``0..sizes[i]-1``; sizes of 1 draw nothing.
 
     The lowest ``2**64 mod m`` words are drawn again, which leaves a multiple of m.
@@ -108,7 +95,7 @@ def below(sizes: Any, rng: Rng) -> Ints:
     return out
 
 
-def coins(n: int, probability: Fraction, rng: Rng) -> NDArray[np.bool_]:
+def coins(n: int, probability: Fraction, rng: Rng) -> Bools:
     """``n`` independent coins that show True with a rational probability in [0, 1].
 
     A word below ``floor(2**64 p)`` is True, one above it False; at equality the fractional part decides with a coin of
@@ -127,7 +114,7 @@ def coins(n: int, probability: Fraction, rng: Rng) -> NDArray[np.bool_]:
 
 
 USERS = ("hybrid", "one", "whole")
-Places = tuple[int, ...]
+_Places = tuple[int, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,8 +228,7 @@ class Relabelling:
 
     @cached_property
     def labellings(self) -> int:
-        """``G``: how many ways a labelling of the other units of T extends to one more unit; from the class, never from
-        the data."""
+        """``G``: how many ways a labelling of the other units of T extends to one more; from the class alone."""
         if self.users == "whole" and self.unit is Unit.USER:
             assert self.max_records is not None
             return max(1, self.concept.growth(self.max_records))
@@ -250,8 +236,7 @@ class Relabelling:
 
     @property
     def rounded_levels(self) -> int | None:
-        """Steps that a unit's loss on W is rounded to; ``None`` where every unit has one record, whose loss is 0 or
-        1."""
+        """Steps that a unit's loss on W is rounded to; ``None`` where every unit has one record."""
         return None if self.unit is Unit.ITEM or self.users == "one" or self.max_records == 1 else self.levels
 
     @property
@@ -268,15 +253,11 @@ class Relabelling:
         """What an inner algorithm with this promise becomes."""
         spent = self.inner_guarantee(inner)
         epsilon, delta = outer(self.neighbours, self.share, self.a, self.b, spent.epsilon, spent.delta, self.labellings)
-        theorem = (
-            "Theorem A, T of fixed size"
-            if self.neighbours is Neighbours.REPLACE
-            else "Theorem B, T by independent coins"
-        )
+        fixed = self.neighbours is Neighbours.REPLACE
+        theorem = "Theorem A, T of fixed size" if fixed else "Theorem B, T by independent coins"
         how = f"{spent.summary} on realizable data: secret relabelled part ({theorem})"
-        return Guarantee(
-            epsilon, delta, unit=self.unit, neighbours=self.neighbours, derivation=(*spent.derivation, how)
-        )
+        steps = (*spent.derivation, how)
+        return Guarantee(epsilon, delta, unit=self.unit, neighbours=self.neighbours, derivation=steps)
 
     def inner_guarantee(self, inner: Guarantee) -> Guarantee:
         """The inner promise under this relation; refused where it does not follow."""
@@ -323,7 +304,11 @@ class Relabelling:
             raise ParameterError(
                 f"under replace the data must have public_n_users = {self.public_n_users} units, got {public}"
             )
-        if self.unit is Unit.USER and unit is Unit.ITEM and any(isinstance(d, Texts) for d in users.features.values()):
+        if (
+            self.unit is Unit.USER
+            and unit is Unit.ITEM
+            and any(d is not None and d.open for d in users.features.values())
+        ):
             raise IncompatibleGuarantees(
                 "with an open vocabulary users may stay empty, so the inner algorithm must protect users, not records"
             )
@@ -337,8 +322,7 @@ class Relabelling:
     # Drawing
 
     def draw(self, bound: BoundSplit, rng: Rng, unit: Unit = Unit.USER) -> UserData:
-        """The relabelled and shuffled T, as data whose units are protected as ``unit``.  Private: see the module
-        docstring."""
+        """The relabelled and shuffled T, as data whose units are protected as ``unit``.  Private."""
         users = bound.users
         order = random_order(users.n_users, rng)
         if self.neighbours is Neighbours.REPLACE:
@@ -357,7 +341,7 @@ class Relabelling:
         part = _part(bound.users, np.arange(size), None if self._whole else np.zeros(size, dtype=np.int64))
         return _relabelled(part, np.zeros(part.n_records, dtype=np.uint8), unit)
 
-    def _labellings(self, bound: BoundSplit, part: UserData, chosen: Any) -> Labellings:
+    def _labellings(self, bound: BoundSplit, part: UserData, chosen: Ints) -> Labellings:
         rest = np.ones(bound.users.n_users, dtype=bool)
         rest[chosen] = False
         return bound.concept.part_labellings(part, bound.users.take(rest), self.A, self.B, self.levels, self._whole)
@@ -367,7 +351,7 @@ class Relabelling:
 
     # Enumerating
 
-    def splits(self, users: UserData, max_splits: int) -> Iterator[tuple[Fraction, Places]]:
+    def splits(self, users: UserData, max_splits: int) -> Iterator[tuple[Fraction, _Places]]:
         """Every split with its probability; ``TooLargeError`` beyond ``max_splits``."""
         n, limit = users.n_users, positive_int(max_splits, "max_splits")
         if self.split_size is not None:
@@ -389,7 +373,9 @@ class Relabelling:
                 "raise it"
             )
 
-    def parts(self, bound: BoundSplit, given: Sequence[int], unit: Unit, limit: int) -> Iterator[tuple[Any, UserData]]:
+    def parts(
+        self, bound: BoundSplit, given: Sequence[int], unit: Unit, limit: int
+    ) -> Iterator[tuple[Number, UserData]]:
         """Relabelled Ts of one split, each with its probability (a number of the law)."""
         users = bound.users
         chosen = np.array(given, dtype=np.int64)
@@ -402,7 +388,7 @@ class Relabelling:
             for i in range(listed.count):
                 yield law.number(i) * Fraction(1, prod(sizes)), _relabelled(part, listed.labels(i), unit)
 
-    def read_given(self, given: Sequence[int], users: UserData) -> Places:
+    def read_given(self, given: Sequence[int], users: UserData) -> _Places:
         """Positions of T for ``law(data, given=...)``."""
         places = tuple(positive_int(i, "given", minimum=0) for i in given)
         if len(set(places)) != len(places) or any(i >= users.n_users for i in places):
@@ -412,10 +398,7 @@ class Relabelling:
         return places
 
 
-# Parts of a dataset
-
-
-def _part(users: UserData, chosen: Any, picks: Any) -> UserData:
+def _part(users: UserData, chosen: Ints, picks: Ints | None) -> UserData:
     """The chosen units in their order; with ``picks`` the record of each that is kept."""
     part = users.take(chosen)
     if picks is None:
@@ -429,7 +412,7 @@ def _part(users: UserData, chosen: Any, picks: Any) -> UserData:
     return replace(part, offsets=offsets, codes=codes, labels=labels, features=bound, _raw={}, _ids=None)
 
 
-def _relabelled(part: UserData, labels: Any, unit: Unit) -> UserData:
+def _relabelled(part: UserData, labels: Bytes, unit: Unit) -> UserData:
     bound = {name: domain for name, domain in part.features.items() if name in part.codes}
     codes, words = dict(part.codes), dict(part._vocabularies)
     for name, vocabulary in part._vocabularies.items():
@@ -449,7 +432,7 @@ def _filled(users: UserData) -> UserData:
     empty = np.flatnonzero(sizes == 0)
     bound = {name: domain for name, domain in users.features.items() if name in users.codes}
     users = replace(users, features=bound, _raw={})
-    if len(empty) == 0 or any(isinstance(domain, Texts) for domain in bound.values()):
+    if len(empty) == 0 or any(domain is not None and domain.open for domain in bound.values()):
         return users
     assert users.labels is not None
     at = users.offsets[empty]

@@ -42,11 +42,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privpac.arrays import Floats64, Ints
 from privpac.bisection import least, least_between
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -61,24 +60,9 @@ from privpac.methods.prediction.reduction_privacy import (
     ReductionTask,
     inner_delta,
 )
-from privpac.methods.prediction.votes import MAX_QUERIES, gamma_for_transcript
+from privpac.methods.prediction.voters import MAX_QUERIES, gamma_for_transcript
 from privpac.sample_size import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation
 from privpac.special import bdtrc
-
-__all__ = [
-    "ReductionExcess",
-    "Service",
-    "ServiceTask",
-    "certify_reduction",
-    "certify_service",
-    "excess_objective",
-    "most_dissent",
-    "most_wrong_answers",
-    "reduction_excess",
-    "selection_error",
-    "voters_apart",
-]
-
 
 # Accuracy of the realizable-to-agnostic transformation, with constants.
 #
@@ -98,13 +82,11 @@ __all__ = [
 # / 4)``, solved for P.
 #
 # *Users with many records.*  ``err_W`` averages over users the share of each one's own mistakes, **rounded down to a
-# step
-# of** ``1/levels``: it is at most ``1/levels`` below the true average, and never above it, which costs ``1/levels``
-# once
-# (nothing where a unit has one record).  The true average is the expectation, over one record of each user drawn at
-# random, of an average over w records, so its supremum over the class is at most the expectation of theirs: ``alpha1``
-# (symmetrisation, Massart, McDiarmid with steps of ``1/w``) is that of one record per user, whatever the numbers of
-# records.  ``alpha0`` is Hoeffding's for the single best rule.
+# step of** ``1/levels``: it is at most ``1/levels`` below the true average, and never above it, which costs
+# ``1/levels`` once (nothing where a unit has one record).  The true average is the expectation, over one record of each
+# user drawn at random, of an average over w records, so its supremum over the class is at most the expectation of
+# theirs: ``alpha1`` (symmetrisation, Massart, McDiarmid with steps of ``1/w``) is that of one record per user, whatever
+# the numbers of records.  ``alpha0`` is Hoeffding's for the single best rule.
 #
 # *Prediction* by votes leaves ``alpha_A`` out and adds the envelope of the vote's error.
 #
@@ -112,7 +94,6 @@ __all__ = [
 # T and W are independent samples given the split.  Every term falls with t, w, a and b (growth functions are
 # log-concave) and with the failure, so with the candidates of ``methods.prediction.reduction_privacy`` the least
 # promised excess never rises with the number of units, epsilon or beta: a certified number holds for every larger one.
-
 
 LogGrowth = Callable[[int], float]
 InnerError = Callable[[int, float, float], float]
@@ -125,8 +106,7 @@ _MAX_UNITS = 1 << 36
 
 @dataclass(frozen=True)
 class ReductionExcess:
-    """How much worse than the best rule the result may be, term by term; ``total`` holds but for the declared
-    failure."""
+    """How much worse than the best rule the result may be, term by term; ``total`` holds but for the failure."""
 
     convergence: float
     noise_rest: float
@@ -140,8 +120,7 @@ class ReductionExcess:
 
 
 def selection_error(log_size: Rational, neighbours: Neighbours | str = Neighbours.ADD_REMOVE) -> InnerError:
-    """The inner error of an exponential law over a class (or representation) of this log size, on any realizable
-    data."""
+    """The inner error of an exponential law over a class of this log size, on any realizable data."""
     size, halves = log_size_of(log_size), 1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2
     return lambda t, epsilon, failure: halves * (size - math.log(failure)) / (epsilon * t)
 
@@ -188,9 +167,9 @@ def by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[floa
     return log_growth(t) + log_one, square, math.sqrt(2 * log_growth(w) / w) + 2 * single
 
 
-def relative(d: Any, square: Any) -> Any:
+def relative(d: float | Floats64, square: float | Floats64) -> Floats64:
     """``omega(d)``."""
-    return d + square / 2 + np.sqrt(square * (d + square / 4))
+    return np.asarray(d + square / 2 + np.sqrt(square * (d + square / 4)))
 
 
 def excess_objective(
@@ -203,12 +182,11 @@ def excess_objective(
     rounding = 0.0 if levels is None else 1 / levels
 
     def of(eps_a: Fraction) -> Objective:
-        def value(t: NDArray[np.int64], w: NDArray[np.int64], a: Any, b: Any) -> Any:
+        def value(t: Ints, w: Ints, a: Floats64, b: Floats64) -> Floats64:
             rows = np.array([_row(int(x), int(y), float(eps_a)) for x, y in zip(t, w)])
             size, square, convergence, error, part, rest = rows.T[:, :, None]
-            return (convergence + size / (b * rest) + relative(error + size / (a * part), square) + rounding) * (
-                1 + SLACK
-            )
+            noise = size / (b * rest) + relative(error + size / (a * part), square)
+            return np.asarray((convergence + noise + rounding) * (1 + SLACK))
 
         return value
 
@@ -272,9 +250,9 @@ def certify_reduction(
         if objective is not None or plan.a < a * (1 - ROUNDED) or plan.b < b * (1 - ROUNDED):
             sizes = np.array([plan.split_size]), np.array([at - plan.split_size])
             value = float(promised(plan.eps_A)(*sizes, np.array([float(plan.a)]), np.array([[float(plan.b)]]))[0, 0])
-        return Certificate.upper(
-            n if value <= target else None, "agnostic reduction", assumes, excess=value, **_shown(plan, steps)
-        )
+        shape: dict[str, object] = {"users": "one"} if steps is None else {"users": "hybrid", "levels": steps}
+        shape |= {"split_size": plan.split_size, "a": float(plan.a), "b": float(plan.b), "eps_A": plan.eps_A}
+        return Certificate.upper(n if value <= target else None, "agnostic reduction", assumes, excess=value, **shape)
 
     if n_users is not None:
         n = positive_int(n_users, "n_users", minimum=2)
@@ -283,19 +261,10 @@ def certify_reduction(
     return certificate(enough, _MAX_UNITS if enough is None else enough)
 
 
-def _shown(plan: ReductionPlan, levels: int | None) -> dict[str, Any]:
-    """The constants that were judged; ``users`` says which records of a user count."""
-    shape: dict[str, Any] = {"users": "one"} if levels is None else {"users": "hybrid", "levels": levels}
-    return {"split_size": plan.split_size, "a": float(plan.a), "b": float(plan.b), "eps_A": plan.eps_A, **shape}
-
-
 def at_least(mean: float, failure: float) -> int:
-    """A binomial number with this mean is at least ``mean - sqrt(2 mean ln(1/failure))`` but for the failure
-    (Chernoff)."""
+    """A binomial number with this mean is at least ``mean - sqrt(2 mean ln(1/failure))`` but for the failure."""
     return math.floor(mean - math.sqrt(-2 * mean * math.log(failure)) * (1 + SLACK))
 
-
-Floats = NDArray[np.float64]
 
 _ASSUMES_OF_ANSWERS = "independent people from one law, each counting alike, and queries drawn as their records are"
 _INNER: tuple[Rational, ...] = ("1/4", "1/2", 1, "3/2", 2, 3, 4, 6)
@@ -307,9 +276,6 @@ _GHOSTS = (1, 4, 16)
 """Further records for each record of a part, in the proof."""
 _STEPS, _FIRST, _LAST = 64, 4, 36
 """The grid of numbers of people: ``2**(i/64)`` from ``2**4`` to ``2**36``."""
-
-
-# What the theorem is made of
 
 
 def voters_apart(part: int, voters: int, failure: float, log_growth: LogGrowth) -> float:
@@ -355,9 +321,6 @@ def most_wrong_answers(queries: int, share: Rational, failure: Rational) -> int:
         return bool(wrong >= k or bdtrc(wrong, k, p) <= limit * (1 - SLACK))
 
     return 0 if enough(0) else least_between(enough, 0, k)
-
-
-# Constants
 
 
 @dataclass(frozen=True)
@@ -419,7 +382,7 @@ class ServiceTask:
     def reached(self, n: int) -> tuple[float, Fraction, int, float, float, int]:
         """``(excess, eps_A, t, a, b, voters)`` of the least promised excess for ``n`` people."""
         found = (math.inf, Fraction(0), 0, 0.0, 0.0, 0)
-        apart: dict[int, Floats] = {}
+        apart: dict[int, Floats64] = {}
         for eps_a in (rational(e) for e in _INNER):
             t, b = self._rows(n, eps_a)
             if not bool((b > 0).any()):
@@ -466,7 +429,7 @@ class ServiceTask:
     def _rounding(self) -> float:
         return 0.0 if self.levels is None else 1 / self.levels
 
-    def _rows(self, n: int, eps_a: Fraction) -> tuple[NDArray[np.int64], Floats]:
+    def _rows(self, n: int, eps_a: Fraction) -> tuple[Ints, Floats64]:
         """Sizes of T to try, and for each the affordable ``b`` of every cost."""
         t, b = self._candidates.rows(n, eps_a)
         tried = np.isin(t, np.floor(SHARES[::_EVERY] * n)) & (t >= 1)
@@ -503,9 +466,7 @@ class ServiceTask:
         dissent = most_dissent(gamma, voters, self.queries, self.beta / 8)
         return math.inf if dissent < 0 else share * voters / (dissent + 1)
 
-    def _votes(
-        self, n: int, t: NDArray[np.int64], eps_a: Fraction, apart: dict[int, Floats]
-    ) -> tuple[Floats, NDArray[np.int64]]:
+    def _votes(self, n: int, t: Ints, eps_a: Fraction, apart: dict[int, Floats64]) -> tuple[Floats64, Ints]:
         """For every size of T the least probability of too many wrong votes, and the number of voters for it."""
         values, counts = np.full(len(t), math.inf), np.zeros(len(t), dtype=np.int64)
         for i, size in enumerate(t.tolist()):
@@ -527,9 +488,6 @@ class ServiceTask:
         log_one = -math.log(min(leak, 0.5))
         root = eps_a / (math.sqrt(log_one + eps_a) + math.sqrt(log_one))  # of rho
         return max(pure, root * math.sqrt(2 / self.queries)) * (1 - ROUNDED)
-
-
-# Certificates
 
 
 def certify_service(task: ServiceTask, alpha: Rational, n_users: int | None = None) -> Certificate:
@@ -554,10 +512,10 @@ def certify_service(task: ServiceTask, alpha: Rational, n_users: int | None = No
 
 
 def _certificate(task: ServiceTask, n: int, target: float) -> Certificate:
-    made = task.best(n)
-    if made is None:
+    service = task.best(n)
+    if service is None:
         return Certificate.upper(None, "prediction service", _ASSUMES_OF_ANSWERS, excess=math.inf)
-    plan = made.split
-    shown: dict[str, Any] = {"excess": made.excess, "voters": made.voters, "gamma": float(made.gamma)}
-    shown |= {"split_size": plan.split_size, "a": float(plan.a), "b": float(plan.b), "eps_A": plan.eps_A}
-    return Certificate.upper(n if made.excess <= target else None, "prediction service", _ASSUMES_OF_ANSWERS, **shown)
+    plan, excess = service.split, service.excess
+    constants: dict[str, object] = {"excess": excess, "voters": service.voters, "gamma": float(service.gamma)}
+    constants |= {"split_size": plan.split_size, "a": float(plan.a), "b": float(plan.b), "eps_A": plan.eps_A}
+    return Certificate.upper(n if excess <= target else None, "prediction service", _ASSUMES_OF_ANSWERS, **constants)

@@ -25,13 +25,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Ints, Words
 from privpac.errors import BudgetExhausted, LedgerUnavailable, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee
@@ -44,13 +45,11 @@ if TYPE_CHECKING:
     from privpac.data import Domain
     from privpac.ledger import BudgetLedger
 
-__all__ = ["Coin", "PredictionSession", "QueryBatch", "SessionLog", "vote_law"]
-
-Codes = Mapping[str, NDArray[np.uint64]]
+_Codes = Mapping[str, Words]
 
 
 def vote_law(ones: int, voters: int, gamma: Rational | None = None, *, base: Rational | None = None) -> Law:
-    """The law of one answer when ``ones`` of the voters say 1: ``Pr[1] = 1/(1 + e**(-gamma (2 ones - voters)))``;
+    """The law of one answer when ``ones`` of the voters say 1, ``Pr[1] = 1/(1 + base**-(2 ones - voters))``, where
     ``base = e**gamma``."""
     lead = 2 * ones - voters
     return Law.from_blocks(score=np.array([max(lead, 0), max(-lead, 0)], dtype=np.int64), eta=gamma, base=base)
@@ -86,9 +85,6 @@ class _Resumed(Rng):
 
     def word(self) -> int:
         return self._first.pop() if self._first else self._rng.word()
-
-
-# Who counts
 
 
 class SessionLog(Protocol):
@@ -139,20 +135,13 @@ class _Memory:
         return len(self._known) if key is None else self._shares.get(key, 0)
 
 
-# The session
-
-
 @dataclass(frozen=True, eq=False)
 class QueryBatch:
     """Queries of one client, as codes, that are answered together or not at all."""
 
-    codes: Codes
+    codes: _Codes
     key: str = ""
     share: int | None = None
-
-
-def _shifted(draw: Callable[[int, int], str], start: int, i: int, number: int) -> str:
-    return draw(start + i, number)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -185,9 +174,6 @@ class PredictionSession:
     def on(self, ledger: BudgetLedger) -> PredictionSession:
         """The same session counted by the ledger that paid for it."""
         return replace(self, _log=ledger.queries)
-
-    def _named(self, session_id: str) -> PredictionSession:
-        return replace(self, session_id=session_id)
 
     # What may be shown
 
@@ -228,7 +214,7 @@ class PredictionSession:
 
     # Answering
 
-    def encode(self, X: Any) -> Codes:
+    def encode(self, X: Any) -> _Codes:
         """Queries as codes; ``SchemaError`` for missing columns or values, before anything is counted."""
         codes = {}
         for name, (domain, values) in columns_of(X, self.features).items():
@@ -244,7 +230,7 @@ class PredictionSession:
         """One noisy majority for every row; ``key`` names who asks, ``share`` limits the new answers of that key."""
         return self.predict_codes(self.encode(X), key=key, share=share)
 
-    def predict_codes(self, codes: Codes, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
+    def predict_codes(self, codes: _Codes, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
         (found,) = self.predict_many([QueryBatch(codes, key, share)])
         if isinstance(found, BudgetExhausted):
             raise found
@@ -263,7 +249,7 @@ class PredictionSession:
         rng, words = secret_rng(self._rng), list[int]()
 
         def draw(i: int, number: int) -> str:
-            epoch = (number - 1) // self._per_epoch
+            epoch = (number - 1) // -(-self.queries // len(self._voters))
             if epoch not in counts:
                 counts[epoch] = self._count(epoch, codes)
             if not words:  # one for every row, drawn together; each is used once or thrown away
@@ -273,21 +259,21 @@ class PredictionSession:
         asks, start = [], 0
         for question in questions:
             end = start + len(next(iter(question.codes.values())))
-            asks.append(Ask(digests[start:end], partial(_shifted, draw, start), question.key, question.share))
+
+            def shifted(i: int, number: int, start: int = start) -> str:
+                return draw(start + i, number)
+
+            asks.append(Ask(digests[start:end], shifted, question.key, question.share))
             start = end
         found = self._log.answer_many(self.session_id, asks)
-        return [
-            answers
-            if isinstance(answers, BudgetExhausted)
-            else np.array(
-                [int(answer.answer) ^ masks[digest] for answer, digest in zip(answers, ask.digests)], dtype=np.int8
-            )
-            for ask, answers in zip(asks, found)
-        ]
-
-    @property
-    def _per_epoch(self) -> int:
-        return -(-self.queries // len(self._voters))
+        out: list[NDArray[np.int8] | BudgetExhausted] = []
+        for ask, answers in zip(asks, found):
+            if isinstance(answers, BudgetExhausted):
+                out.append(answers)
+            else:
+                bits = [int(answer.answer) ^ masks[digest] for answer, digest in zip(answers, ask.digests)]
+                out.append(np.array(bits, dtype=np.int8))
+        return out
 
     @cached_property
     def _coins(self) -> tuple[Coin, ...]:
@@ -295,10 +281,10 @@ class PredictionSession:
         return tuple(Coin(vote_law(ones, r, self.gamma)) for ones in range(r + 1))
 
     @cached_property
-    def _polls(self) -> tuple[Callable[[Codes], NDArray[np.int64]], ...]:
+    def _polls(self) -> tuple[Callable[[_Codes], Ints], ...]:
         return tuple(self.concept.poll(epoch) for epoch in self._voters)
 
-    def _count(self, epoch: int, codes: Codes) -> list[int]:
+    def _count(self, epoch: int, codes: _Codes) -> list[int]:
         """How many voters say 1, row by row: private."""
         counts: list[int] = self._polls[epoch](codes).tolist()
         return counts

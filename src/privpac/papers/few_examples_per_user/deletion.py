@@ -51,8 +51,7 @@ from privpac.law.numbers import Number, Quotient, sign_of_sum, sum_of
 from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 from privpac.methods.base import Learner
-from privpac.methods.padding import read_slots, seat_users
-from privpac.methods.trimmed import no_release
+from privpac.methods.trimmed import no_release, read_slots, seat_users
 from privpac.parameters import (
     Composed,
     bounds,
@@ -69,18 +68,6 @@ from privpac.parameters import (
 )
 from privpac.result import Released
 from privpac.rng import Rng
-
-__all__ = [
-    "DeletionStability",
-    "Kept",
-    "MAX_LAWS",
-    "RetainedLaws",
-    "Select",
-    "close",
-    "deletion_law",
-    "literal_law",
-]
-
 
 # The search behind deletion stability: laws on retained sets, exact closeness, smallest stable sets.
 #
@@ -223,7 +210,7 @@ def literal_law(retained: RetainedLaws, noise: TruncatedLaplace) -> Law:
 MAX_LAWS = 10**6
 """The most laws of the algorithm that may be asked for."""
 
-MAX_PAIRS = 5 * 10**6
+_MAX_PAIRS = 5 * 10**6
 """The most pairs of retained sets that may be compared."""
 
 
@@ -297,6 +284,13 @@ class DeletionStability(Composed, Learner):
     max_laws : int
         How many laws of the algorithm may be asked for.
 
+    Raises
+    ------
+    ParameterError
+        A parameter is outside its range, or add-remove without ``slots``.
+
+    Examples
+    --------
     >>> def share_of_ones(users):
     ...     ones = sum(users)
     ...     return {1: ones + 1, 0: len(users) - ones + 1}
@@ -402,12 +396,11 @@ class DeletionStability(Composed, Learner):
     def _check(self, n: int) -> None:
         if n <= self.deleted:
             raise InfeasibleError(f"too few users: deleting {self.deleted} needs more than that many, got {n}")
-        pairs = comb(comb(n, self.deleted), 2) if comb(n, self.deleted) <= 1 << 32 else MAX_PAIRS + 1
-        if self.work(n) > self.max_laws or pairs > MAX_PAIRS:
+        pairs = comb(comb(n, self.deleted), 2) if comb(n, self.deleted) <= 1 << 32 else _MAX_PAIRS + 1
+        if self.work(n) > self.max_laws or pairs > _MAX_PAIRS:
             raise TooLargeError(
                 f"{n} users with ladder {self.ladder} and {self.deleted} deleted need more than {self.max_laws} laws "
-                f"or {MAX_PAIRS} "
-                "comparisons; use TrimmedSelection, a shorter ladder or fewer users"
+                f"or {_MAX_PAIRS} comparisons; use TrimmedSelection, a shorter ladder or fewer users"
             )
 
     # Users and laws
@@ -435,9 +428,8 @@ class DeletionStability(Composed, Learner):
                 seated = self._ordered(seated)
         else:
             raise TypeError(
-                f"data must be UserData (UserData.read, UserData.from_frame) or a list of users, got "
-                f"{type(data).__name__}: subsets of "
-                "users are tried one by one; TrimmedSelection runs on every engine"
+                "data must be UserData (UserData.read, UserData.from_frame) or a list of users, got "
+                f"{type(data).__name__}: subsets of users are tried one by one; TrimmedSelection runs on every engine"
             )
         self._check(n)
         if isinstance(seated, UserData) and isinstance(self.algorithm, Learner):
@@ -484,7 +476,7 @@ class DeletionStability(Composed, Learner):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the algorithm says may depend on the data
             value = self._law(bound, strict=False).sample(rng)
-        shown: dict[str, Any] = {"ladder": self.ladder, "deleted": self.deleted, "constants": self.constants}
+        shown: dict[str, object] = {"ladder": self.ladder, "deleted": self.deleted, "constants": self.constants}
         shown |= {} if self.slots is None else {"slots": self.slots}
         if value is BOTTOM:
             return no_release(self.guarantee, shown, (), "deletion stability")

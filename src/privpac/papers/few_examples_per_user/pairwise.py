@@ -32,13 +32,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, field, frozen
 
 from privpac.bisection import least_between
-from privpac.distributions.selection.accuracy import certify_pairwise, plan_pairwise
+from privpac.distributions.selection.accuracy import plan_pairwise
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
 from privpac.exact import root_up
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.methods.base import Bound, Selection, count_users
-from privpac.methods.pairwise_scores import MAX_RULES, Gather, joined, pairwise_profile
+from privpac.methods.trimmed import Gather, joined
+from privpac.papers.few_examples_per_user.pairwise_scores import MAX_PAIRED_RULES, pairwise_profile
 from privpac.parameters import (
     DEFAULT_BETA,
     Composed,
@@ -54,13 +55,10 @@ from privpac.parameters import (
 from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
-from privpac.rules.profile import Profile
-from privpac.rules.statistics import Table, read_table
+from privpac.rules.profile import Profile, Table, read_table
 
 if TYPE_CHECKING:
     from privpac.data import Users
-
-__all__ = ["DEFAULT_STEPS", "PairwiseSelection"]
 
 DEFAULT_STEPS = 64
 """Steps of a weighted contribution."""
@@ -198,9 +196,9 @@ class PairwiseSelection(Composed, Selection):
     def bind(self, data: Users) -> PairwiseBound:
         plain = super().bind(data)
         concept = plain.concept
-        if concept.layout == "listed" and concept.size > MAX_RULES:
+        if concept.layout == "listed" and concept.size > MAX_PAIRED_RULES:
             raise TooLargeError(
-                f"the class has {concept.size} rules and pairs of at most {MAX_RULES} are compared; use "
+                f"the class has {concept.size} rules and pairs of at most {MAX_PAIRED_RULES} are compared; use "
                 "RegretSelection or a smaller class"
             )
         clip = self.clip_for(concept)
@@ -221,7 +219,7 @@ class PairwiseSelection(Composed, Selection):
         if n is None or self.epsilon == 0:
             return None
         given = self._target(bound.concept) | {"records_per_user": self._records, "tau": clip}
-        needed = certify_pairwise(**given).n_users
+        needed = plan_pairwise(**given).n_users
         if needed is not None and needed <= n:
             return None
         users = "no number of users" if needed is None else f"{needed} users"
@@ -249,7 +247,7 @@ class PairwiseSelection(Composed, Selection):
         )
 
     def draw(self, bound: PairwiseBound, rng: Rng) -> Released:
-        shown: dict[str, Any] = {"tau": bound.clip if isinstance(bound.clip, int) else "table"}
+        shown: dict[str, object] = {"tau": bound.clip if isinstance(bound.clip, int) else "table"}
         shown |= {"levels": self.levels} if self.weighted else {}
         shown |= {} if self.aim.records_per_user is None else {"records_per_user": self.aim.records_per_user}
         released = self.release_rule(bound, self._law(bound), rng, shown, "pairwise selection")
@@ -266,7 +264,7 @@ def _certified(given: dict[str, Any], n: int) -> str:
     """The least certified excess at ``n`` users, on a grid of thousandths."""
 
     def holds(k: int) -> bool:
-        needed = certify_pairwise(**(given | {"alpha1": Fraction(k, _GRID)})).n_users
+        needed = plan_pairwise(**(given | {"alpha1": Fraction(k, _GRID)})).n_users
         return needed is not None and needed <= n
 
     if not holds(_GRID):

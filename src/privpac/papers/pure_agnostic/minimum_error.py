@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from attrs import field, frozen
-from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.binomial import MAX_RECORDS, crosses, psi_exact
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.errors import TooLargeError
@@ -33,27 +33,23 @@ from privpac.exact import ExpSum
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import Law
 from privpac.methods.base import Bound, profile_of
-from privpac.methods.sizes import MAX_SIZES, AdmissibleUsers, SizedSelection, UsersView, fold_pieces, size_counts
+from privpac.papers.pure_agnostic.sizes import (
+    MAX_SIZES,
+    AdmissibleUsers,
+    SizedSelection,
+    UsersView,
+    fold_pieces,
+    size_counts,
+)
 from privpac.parameters import bounds, fraction, named, one_word_of, probability_or_zero
 from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.kernels.cuts import least_counts, sort_within_users
-from privpac.rules.statistics import Exceeds
+from privpac.rules.profile import Exceeds
 from privpac.special import betainc
 
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users
-
-__all__ = [
-    "ESTIMATORS",
-    "MinimumError",
-    "OrderedUsers",
-    "PrivateCompare",
-    "estimate_cells",
-    "estimate_rounds",
-    "ordered",
-]
-
 
 # Users in memory whose records are sorted once, for learners that fold the same column many times.
 #
@@ -103,9 +99,6 @@ _EXACT = 1 << 10
 _MAX_ROUNDS = 12
 _LIMIT = 1 << 28
 _ONE = ExpSum.of(1)
-
-
-Ints = NDArray[np.int64]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -334,7 +327,7 @@ class MinimumError(SizedSelection):
         return "released", str(value)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        shown: dict[str, Any] = {
+        shown: dict[str, object] = {
             "class": type(bound.concept).__name__,
             "radius": self.radius,
             "estimator": self.estimator,

@@ -1,9 +1,9 @@
 """A private search for a threshold: halve the mass, look which side is better, go on there.
 
-Round k chooses a middle cut of the remaining interval (:class:`~privpac.papers.pure_agnostic.median_cut.PrivateMedian`
-at level ``theta**(k-1)``) and then one of *stop here*, *go left*, *go right*, by the least number of users with too
-many mistakes at the middle cut, on its left and on its right.  After ``T`` rounds, the least with ``theta**T <=
-alpha/2``, what is left has little mass (Li, Wang and Ye, *Improved Bounds*, Algorithm 1 and Theorem 5.2).
+Round k chooses a middle cut of the remaining interval (:class:`PrivateMedian` at level ``theta**(k-1)``) and then one
+of *stop here*, *go left*, *go right*, by the least number of users with too many mistakes at the middle cut, on its
+left and on its right.  After ``T`` rounds, the least with ``theta**T <= alpha/2``, what is left has little mass (Li,
+Wang and Ye, *Improved Bounds*, Algorithm 1 and Theorem 5.2).
 
 Its bound has no ``ln |X| / (sqrt(m) alpha epsilon)`` term, but with every constant explicit the direct selection over
 all cuts (:class:`~privpac.papers.pure_agnostic.counting.UserAgnosticLearner`) certified 11 to 208 times fewer users in
@@ -18,44 +18,307 @@ each (``"dlap"``).  Both relations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from fractions import Fraction
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import flint
 import numpy as np
+from attrs import field, frozen
 from attrs import field as attrs_field
-from attrs import frozen
 from flint import arb
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Codes
+from privpac.binomial import MAX_RECORDS, cross
+from privpac.data.jit import jit
+from privpac.data.threads import spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import exp_ball, rational
-from privpac.guarantee import Guarantee
+from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
 from privpac.law.blocks import FiniteLaw
 from privpac.law.numbers import Enclosed, Number
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.methods.base import Bound, profile_of
-from privpac.papers.pure_agnostic.counting import NoiseKnowledge
-from privpac.papers.pure_agnostic.median_cut import REGIONS, MedianKernel, require_direction
+from privpac.methods.base import Bound, Selection, profile_of
+from privpac.papers.pure_agnostic.counting import (
+    NoiseKnowledge,
+    UserAgnosticLearner,
+    plan_threshold_search,
+    plan_user_agnostic,
+)
 from privpac.papers.pure_agnostic.minimum_error import OrderedUsers, ordered
-from privpac.parameters import bounds, fraction, named, one_word_of, part, whole_or_none
+from privpac.parameters import (
+    DEFAULT_BETA,
+    bounds,
+    fraction,
+    named,
+    one_word_of,
+    part,
+    probability,
+    whole,
+    whole_or_none,
+)
 from privpac.result import Released
 from privpac.rng import Rng
-from privpac.rules.profile import Profile, Step
-from privpac.rules.statistics import Exceeds
+from privpac.rules.base import ConceptClass
+from privpac.rules.kernels.cuts import sort_within_users
+from privpac.rules.profile import Exceeds, Profile, Step
 
-__all__ = [
-    "BRANCHES",
-    "MAX_POINTS",
-    "RangeMinima",
-    "ThresholdSearch",
-    "branch_scores",
-    "search_law",
-]
+if TYPE_CHECKING:
+    from privpac.data import UserData, Users
+
+# A private middle of an interval of cuts, as seen by most users.
+#
+# Among the cuts ``u`` in ``l..r`` choose one with few users on either side: ``L(u)`` counts users with more than
+# ``s(m)`` records strictly between ``l`` and ``u``, ``R(u)`` users with more than ``s(m)`` records strictly between
+# ``u`` and ``r``, and the score is ``max(L, R)``.  ``s`` separates a share of ``level/2`` of the records from one of
+# ``theta * level`` best.  If at most ``level`` of the mass lies in ``(l, r]``, then with enough users at most ``theta *
+# level`` is left on either side of the chosen cut (Li, Wang and Ye, *Improved Bounds*, Lemma 5.1).  Labels are not
+# read.
+#
+# ``region="disagreement"`` counts the points on which two cuts of a remaining interval can differ; ``"closed"`` is the
+# paper's ``[l, u-1]`` and ``[u+1, r]``.
+#
+# **Guarantee.**  ``(epsilon, 0)`` per user: each user adds 0 or 1 to ``L`` and to ``R`` at every cut, hence at most 1
+# to their maximum (range rule).  ``s`` is a public function of the number of records.
+#
+# Kernel: from a user's sorted records two places say all: where the user joins ``L`` and where the user leaves ``R``.
+# O(n log m + n log n) for n users on any domain; places are kept relative to ``l + 1`` so that 2**64 + 1 cuts fit in 64
+# bits.
+
+
+REGIONS = ("disagreement", "closed")
+
+
+@lru_cache(maxsize=1 << 16)
+def median_tolerance(m: int, level: Fraction, theta: Fraction) -> int:
+    """``s(m)``: records of a user that may lie on one side for free."""
+    if m > MAX_RECORDS:
+        # No data-dependent refusal: beyond the search limit the same share of the records is forgiven.
+        return cross(MAX_RECORDS, level / 2, theta * level) * m // MAX_RECORDS
+    return cross(m, level / 2, theta * level)
+
+
+def require_cuts(concept: object) -> str:
+    """The direction of the cuts of one column; another class of rules is a wrong parameter, anything else a wrong
+    type."""
+    found = concept.cut_direction if isinstance(concept, ConceptClass) else None
+    if found is None:
+        kind = ParameterError if isinstance(concept, ConceptClass) else TypeError
+        raise kind(
+            f"concept must be Thresholds (cut-offs of one column), got {type(concept).__name__}; use another learner "
+            "for it"
+        )
+    return found
+
+
+def require_direction(concept: object) -> None:
+    """Medians and searches run over the cuts of one direction."""
+    if require_cuts(concept) == "both":
+        raise ParameterError("cuts in both directions have no middle; choose direction='above' or 'below'")
+
+
+# Places where users join L and leave R
+
+
+@jit
+def _first_at_least(key: Array, a: int, b: int, code: np.uint64) -> int:
+    while a < b:
+        middle = (a + b) // 2
+        if key[middle] < code:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@jit
+def _places(
+    key: Array,
+    offsets: Array,
+    start: int,
+    stop: int,
+    s: Array,
+    low: np.uint64,
+    first: np.uint64,
+    last: np.uint64,
+    closed: bool,
+    rise: Array,
+    drop: Array,
+) -> tuple[int, int]:
+    """Rises and drops relative to the cut ``low + 1``; returns how many of each were written at ``start`` on.
+
+    ``first`` is the least code that counts on the left, ``last = r - 1`` the greatest on the right.
+    """
+    rises, drops = start, start
+    one = np.uint64(1)
+    for u in range(start, stop):
+        a, b = offsets[u], offsets[u + 1]
+        at = _first_at_least(key, a, b, first) + s[u]
+        # More than s records up to key[at]: counted for cuts >= key[at] + 2, if such a cut is <= r.
+        if at < b and key[at] < last:
+            rise[rises] = key[at] + one - low
+            rises += 1
+        end = b if last == ~np.uint64(0) else _first_at_least(key, a, b, last + one)
+        at = end - 1 - s[u]
+        # More than s records from key[at] on: counted for cuts < key[at] (closed: <= key[at]).
+        if at >= a:
+            if closed and key[at] >= low:
+                drop[drops] = key[at] - low
+                drops += 1
+            elif not closed and key[at] > low:
+                drop[drops] = key[at] - low - one
+                drops += 1
+    return rises, drops
+
+
+@jit
+def _merge(rise: Array, drop: Array, place: Array, score: Array) -> int:
+    """Steps of ``max(L, R)`` over sorted rises and drops, from place 0 on; later only changes are written."""
+    i, j, n = 0, 0, 0
+    shown = len(drop)
+    if (len(rise) == 0 or rise[0] > 0) and (len(drop) == 0 or drop[0] > 0):
+        place[0], score[0] = 0, shown
+        n = 1
+    while i < len(rise) or j < len(drop):
+        at = rise[i] if j == len(drop) or (i < len(rise) and rise[i] < drop[j]) else drop[j]
+        while i < len(rise) and rise[i] == at:
+            i += 1
+        while j < len(drop) and drop[j] == at:
+            j += 1
+        now = max(i, len(drop) - j)
+        if now != shown or n == 0:
+            place[n], score[n] = at, now
+            shown = now
+            n += 1
+    return n
+
+
+class MedianPlaces(NamedTuple):
+    """Places of all users so far, in any order."""
+
+    rise: Codes
+    drop: Codes
+
+
+@dataclass(frozen=True)
+class MedianKernel:
+    """Collects the places of users for one interval of cuts ``lower..upper``, ``lower < upper``."""
+
+    column: str
+    lower: int
+    upper: int
+    level: Fraction
+    theta: Fraction
+    region: str
+    presorted: bool = False
+
+    def zero(self) -> MedianPlaces:
+        return MedianPlaces(np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+    def chunk(self, users: UserData) -> MedianPlaces:
+        key, offsets = users.codes[self.column], users.offsets
+        if not self.presorted:
+            key, _ = sort_within_users(key, np.zeros(len(key), np.uint8), offsets)
+        distinct, place = np.unique(users.sizes, return_inverse=True)
+        s = np.array([median_tolerance(m, self.level, self.theta) for m in distinct.tolist()], dtype=np.int64)[place]
+        closed = self.region == "closed"
+        first = max(self.lower, 1) - 1 if closed else self.lower
+        ends = np.uint64(self.lower), np.uint64(first), np.uint64(self.upper - 1)
+        rise, drop = np.empty(users.n_users, np.uint64), np.empty(users.n_users, np.uint64)
+        spans = user_spans(offsets)
+        found = spread(lambda a, b: _places(key, offsets, a, b, s, *ends, closed, rise, drop), spans)
+        if not spans:
+            return self.zero()
+        rises = [rise[a:i] for (a, _), (i, _) in zip(spans, found)]
+        drops = [drop[a:j] for (a, _), (_, j) in zip(spans, found)]
+        return MedianPlaces(np.concatenate(rises), np.concatenate(drops))
+
+    def merge(self, a: MedianPlaces, b: MedianPlaces) -> MedianPlaces:
+        return MedianPlaces(np.concatenate([a.rise, b.rise]), np.concatenate([a.drop, b.drop]))
+
+    def profile(self, places: MedianPlaces) -> Profile:
+        """Scores of the cuts ``lower..upper``."""
+        rise, drop = np.sort(places.rise), np.sort(places.drop)
+        at, score = np.empty(len(rise) + len(drop) + 1, np.uint64), np.empty(len(rise) + len(drop) + 1, np.int64)
+        n = _merge(rise, drop, at, score)
+        # No one is left of the first cut, and everyone who ever leaves R is right of it.
+        start = Step(self.lower, np.zeros(1, np.uint64), 0, np.array([len(drop)], dtype=np.int64))
+        return Profile((start, Step(self.lower + 1, at[:n], self.upper - self.lower - 1, score[:n])))
+
+
+@frozen(slots=False, field_transformer=named)
+class PrivateMedian(Selection):
+    """A cut in ``lower..upper`` (by default all cuts) with few users' records on either side.
+
+    Parameters
+    ----------
+    lower, upper : int, optional
+        The cuts to choose from (public); default: all.
+    level, theta : number
+        The share of the records that is left, and how much of it a side may hold (public).
+    region : str
+        Which records count (public).
+
+    >>> from privpac.data import Integers, UserData
+    >>> people = UserData.from_users([[(2, 0), (3, 1)], [(3, 0), (4, 1)], [(3, 1)]], features={"x": Integers(0, 9)})
+    >>> from privpac.rules import Thresholds
+    >>> PrivateMedian(Thresholds(), epsilon=8).law(people).mode
+    3
+    """
+
+    lower: int = field(default=0, converter=whole, metadata=bounds(minimum=0))
+    upper: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    level: Fraction = field(default=Fraction(1), converter=fraction, metadata=bounds(above=0, maximum=1))
+    theta: Fraction = field(default=Fraction(2, 3), converter=fraction, metadata=bounds(above=Fraction(1, 2), below=1))
+    region: str = field(default="disagreement", validator=one_word_of(REGIONS))
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        require_direction(self.concept)
+        if self.upper is not None:
+            positive_int(self.upper, "upper", minimum=self.lower)
+
+    def tolerance(self, m: int) -> int:
+        """Records of a user with ``m`` records that may lie on one side for free (public)."""
+        return median_tolerance(positive_int(m, "m", minimum=0), self.level, self.theta)
+
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        top = bound.concept.size - 1
+        if self.lower > top or (self.upper is not None and self.upper > top):
+            raise ParameterError(f"lower and upper are cuts 0..{top} of the domain, got {self.lower} and {self.upper}")
+        return bound
+
+    def profile(self, data: Users) -> Profile:
+        """Scores of the cuts (private: for the curator and for audits)."""
+        return self._profile(self.bind(data))
+
+    def _profile(self, bound: Bound) -> Profile:
+        upper = bound.concept.size - 1 if self.upper is None else self.upper
+        if self.lower == upper:
+            return Profile((Step(upper, np.zeros(1, np.uint64), 0, np.zeros(1, np.int64)),))
+        (column,) = bound.concept.declared()
+        assert column is not None
+        kernel = MedianKernel(column, self.lower, upper, self.level, self.theta, self.region)
+        return kernel.profile(bound.users.fold(kernel))
+
+    def law(self, data: Users) -> Law:
+        """The law over cuts."""
+        return self._law(self.bind(data))
+
+    def _law(self, bound: Bound) -> Law:
+        return self._profile(bound).law(self.rate(self.epsilon, 1))
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        return self.release_rule(
+            bound, self._law(bound), rng, {"level": self.level, "region": self.region}, "private median"
+        )
 
 
 # Least scores over ranges of ids, many times on one profile.
@@ -124,7 +387,7 @@ class RangeMinima:
 
 
 BRANCHES = ("em", "dlap")
-Interval = tuple[int, int]
+_Interval = tuple[int, int]
 
 
 def branch_scores(least: Callable[[int, int], int], lower: int, middle: int, upper: int) -> dict[str, int]:
@@ -220,8 +483,8 @@ class _Paths:
     median_rate: Fraction
     branch: str
     branch_rate: Fraction
-    _medians: dict[tuple[int, int, int], list[int]] = field(default_factory=dict, init=False)
-    _tables: dict[int, list[arb]] = field(default_factory=dict, init=False)
+    _medians: dict[tuple[int, int, int], list[int]] = dataclass_field(default_factory=dict, init=False)
+    _tables: dict[int, list[arb]] = dataclass_field(default_factory=dict, init=False)
 
     def _least(self, first: int, last: int) -> int:
         return min(self.counts[first : last + 1])
@@ -247,9 +510,9 @@ class _Paths:
     def _compute(self) -> list[arb]:
         out = [arb(0) for _ in self.counts]
         ways: dict[tuple[int, int, int], dict[str, arb]] = {}
-        open_: dict[Interval, arb] = {(0, len(self.counts) - 1): arb(1)}
+        open_: dict[_Interval, arb] = {(0, len(self.counts) - 1): arb(1)}
         for k in range(self.rounds):
-            after: dict[Interval, arb] = {}
+            after: dict[_Interval, arb] = {}
             for (lower, upper), mass in open_.items():
                 if lower == upper:
                     out[lower] += mass
@@ -293,7 +556,7 @@ def search_law(
 
 
 _MAX_ROUNDS = 512
-MAX_POINTS = 64
+_MAX_POINTS = 64
 """Domains up to this size have an exact law, by dynamic programming over intervals."""
 
 
@@ -410,7 +673,7 @@ class ThresholdSearch(NoiseKnowledge):
         return "left" if len(sides) == 2 and noisy["left"] < noisy["right"] else sides[-1]
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": bound.concept.size}
+        shown: dict[str, object] = {"class": type(bound.concept).__name__, "size": bound.concept.size}
         shown |= {"alpha": self.known.alpha, "rounds": self.rounds}
         shown |= {"theta": self.steps.theta, "branch": self.steps.branch}
         bound = ordered(bound)
@@ -423,9 +686,9 @@ class ThresholdSearch(NoiseKnowledge):
     # The exact law of small domains
 
     def given_law(self, bound: Bound, estimate: Fraction | None) -> Law:
-        if bound.concept.size - 1 > MAX_POINTS:
+        if bound.concept.size - 1 > _MAX_POINTS:
             raise TooLargeError(
-                f"the search has an exact law on at most {MAX_POINTS} values; learn draws one path on any domain"
+                f"the search has an exact law on at most {_MAX_POINTS} values; learn draws one path on any domain"
             )
         counts = profile_of(bound, Exceeds(self.tolerance_given(estimate)))
         return search_law(
@@ -435,4 +698,147 @@ class ThresholdSearch(NoiseKnowledge):
             median_rate=self.rate(self.epsilon_step, 1),
             branch=self.steps.branch,
             branch_rate=self.rate(3 * self.epsilon_step, 1) if self.steps.branch == "em" else self.epsilon_step,
+        )
+
+
+# Agnostic learning of a threshold at user level, over any number of values.
+#
+# ``method="direct"`` selects among all cuts at once
+# (:class:`~privpac.papers.pure_agnostic.counting.UserAgnosticLearner`), ``"search"`` halves the mass with private
+# medians (:class:`~privpac.papers.pure_agnostic.search.ThresholdSearch`). ``"auto"`` compares the numbers of users that
+# the two certify for ``alpha``, ``beta`` and the public number of records, and takes the smaller; that has been
+# ``"direct"`` in every configuration seen so far.  The search is offered for completeness and comparison: its advantage
+# is asymptotic.
+#
+# **Guarantee.**  ``(epsilon, 0)`` per user whichever method runs; the choice reads public numbers only.
+
+
+_METHODS = ("auto", "direct", "search")
+_USUAL = 16
+"""Records per user assumed by ``auto`` when nothing is declared."""
+
+
+@lru_cache(maxsize=256)
+def _better(
+    points: int,
+    m: int,
+    alpha: Fraction,
+    beta: Fraction,
+    epsilon: Fraction,
+    neighbours: Neighbours,
+    share: Fraction,
+    estimator: str,
+    noise: tuple[Fraction, Fraction] | None,
+    theta: Fraction,
+) -> str:
+    """The method that certifies fewer users."""
+    common: dict[str, Any] = {"records_per_user": m, "alpha": alpha, "beta": beta, "epsilon": epsilon}
+    common |= {"neighbours": neighbours, "share": share, "estimator": estimator}
+    direct = plan_user_agnostic(log_size=math.log(points + 1), dimension=1, noise=noise, **common).n_users
+    search = plan_threshold_search(log_domain=math.log(points), theta=theta, **common).n_users if points > 1 else None
+    return "search" if search is not None and (direct is None or search < direct) else "direct"
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class ThresholdLearner(NoiseKnowledge):
+    """Learn one cut; see the module for the methods.
+
+    Parameters
+    ----------
+    method : {"auto", "direct", "search"}
+        ``"auto"`` takes the one that certifies fewer users, from public numbers.
+    beta : number
+        How often the aim may be missed, for that choice (public); default 1/20.
+    steps : SearchSteps
+        Given by its own parameters: ``branch``, ``theta``, ``region``, ``rounds``.
+
+    >>> from privpac.data import Integers, UserData
+    >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": Integers(0, 9)})
+    >>> from privpac.rules import Thresholds
+    >>> learner = ThresholdLearner(Thresholds(), epsilon=1, tolerance=0)
+    >>> learner.law(people).mode, learner.chosen(people.features["x"].size)
+    (4, 'direct')
+    """
+
+    method: str = field(default="auto", kw_only=True, validator=one_word_of(_METHODS))
+    beta: Fraction = field(default=DEFAULT_BETA, kw_only=True, converter=probability)
+    steps: SearchSteps = part(SearchSteps)
+
+    def __attrs_post_init__(self) -> None:
+        cuts = require_cuts(self.concept)
+        super().__attrs_post_init__()
+        if self.method == "search" or cuts != "both":
+            _ = self.search  # its own limits, before any data
+
+    # The two learners
+
+    def _common(self) -> dict[str, Any]:
+        same = ("concept", "epsilon", "neighbours", "unit", "max_records", "sizes", "known")
+        return {name: getattr(self, name) for name in same}
+
+    @property
+    def direct(self) -> UserAgnosticLearner:
+        return UserAgnosticLearner(**self._common())
+
+    @property
+    def search(self) -> ThresholdSearch:
+        return ThresholdSearch(**self._common(), steps=self.steps)
+
+    def chosen(self, points: int) -> str:
+        """The method for a domain of so many values: a function of public numbers."""
+        if self.method != "auto":
+            return self.method
+        if self.concept.cut_direction == "both" or self.epsilon == 0:
+            return "direct"
+        m = min(self.known.records_per_user or self.largest or _USUAL, 1 << 12)
+        return _better(
+            points,
+            m,
+            self.known.alpha,
+            self.beta,
+            self.epsilon,
+            self.neighbours,
+            self.known.share,
+            self.known.estimator,
+            self.known.noise,
+            self.steps.theta,
+        )
+
+    def learner(self, concept: ConceptClass) -> UserAgnosticLearner | ThresholdSearch:
+        """The learner for a class whose domain is known."""
+        points = concept.size // len(concept.directions) - 1
+        return self.direct if self.chosen(points) == "direct" else self.search
+
+    @property
+    def guarantee(self) -> Guarantee:
+        direct = self.direct.guarantee
+        if self.method == "direct" or self.concept.cut_direction == "both":
+            return direct
+        search = self.search.guarantee
+        if self.method == "search" or (search.rho or 0) > (direct.rho or 0):
+            return search
+        return direct
+
+    # Running the one that was chosen
+
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        self.learner(bound.concept)
+        return bound
+
+    def given_law(self, bound: Bound, estimate: Fraction | None) -> Law:
+        return self.learner(bound.concept).given_law(bound, estimate)
+
+    def tolerance_of(self, data: Users, estimate: Fraction | None = None) -> Any:
+        """The table of tolerances that the chosen method uses (public, given the estimate)."""
+        return self.learner(self.bind(data).concept).tolerance_given(estimate)
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        chosen = self.learner(bound.concept)
+        released = chosen.draw(bound, rng)
+        shown = dict(released.parameters) | {
+            "method": "direct" if isinstance(chosen, UserAgnosticLearner) else "search"
+        }
+        return Released(
+            released.value, self.guarantee, parameters=shown, warnings=self.warnings, learner=released.learner
         )

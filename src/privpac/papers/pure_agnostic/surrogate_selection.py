@@ -1,10 +1,9 @@
 """Selection from a set of rules that stands in for a class, drawn from public coins before any data are seen.
 
 Score of a rule: the number of users for whom the best concept it stands for makes more than ``tolerance`` mistakes, or
-disagrees with it (``score="union"``, the default), or both counted (``"sum"``, the paper's); see
-:mod:`privpac.papers.pure_agnostic.surrogates`.  With one record per user this is item-level agnostic learning through a
-representation; without a representation the class stands for itself and the score is the plain count (Li, Wang and Ye,
-*Improved Bounds*, Theorem 3.4).
+disagrees with it (``score="union"``, the default), or both counted (``"sum"``, the paper's).  With one record per user
+this is item-level agnostic learning through a representation; without a representation the class stands for itself and
+the score is the plain count (Li, Wang and Ye, *Improved Bounds*, Theorem 3.4).
 
 **Guarantee.**  ``(epsilon, 0)`` per user for any tolerance, any numbers of records and any public set: one user adds at
 most ``step`` to every score, 1 for the plain count and the union, 2 for the sum (range rule, see ``methods.base``).
@@ -26,33 +25,25 @@ from privpac.exact import Rational, rational
 from privpac.law import Law
 from privpac.methods.base import Bound, _size, public_table, shown_table
 from privpac.methods.realizable import RealizableSelection
-from privpac.methods.sizes import SizedSelection
 from privpac.papers.pure_agnostic.representations import (
     MAX_RULES,
     BoostedRepresentation,
+    ClassHypotheses,
     HashedPoints,
+    Hypotheses,
     LearnerRepresentation,
     ProbabilisticRepresentation,
+    check_score,
 )
-from privpac.papers.pure_agnostic.surrogates import ClassHypotheses, Hypotheses, check_score
+from privpac.papers.pure_agnostic.sizes import SizedSelection
 from privpac.parameters import DEFAULT_BETA, Composed, named, part
 from privpac.result import Released
 from privpac.rng import PublicCoins, Rng
 from privpac.rules.base import ConceptClass
-from privpac.rules.statistics import Table
+from privpac.rules.profile import Table
 
 if TYPE_CHECKING:
     from privpac.data import Users
-
-__all__ = [
-    "REPRESENTATIONS",
-    "RepresentedSelection",
-    "SurrogateSelection",
-    "check_named",
-    "named_representation",
-    "said_of",
-]
-
 
 # Representations by name: the small public set that stands in for a class, with its size and its certificate.
 #
@@ -103,7 +94,7 @@ def named_representation(
             raise TooLargeError(
                 f"{type(concept).__name__} has about 2^{concept.size.bit_length() - 1} rules and no small set to stand "
                 f"in for them is known: name representation='class' to select among all of them (their number costs "
-                f"accuracy), or use method='voices'"
+                f"accuracy), or use method='hybrid'"
             )
         name = "hashed"
     if name == "class":
@@ -265,9 +256,9 @@ class RepresentedSelection(Composed, SizedSelection):
             self.rate(epsilon, rules.step(self.score))
         )
 
-    def released(self, bound: Bound, hypothesis: int, parameters: dict[str, Any], method: str) -> Released:
+    def released(self, bound: Bound, hypothesis: int, parameters: dict[str, object], method: str) -> Released:
         rules = self._rules(bound)
-        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(rules.size)} | parameters
+        shown: dict[str, object] = {"class": type(bound.concept).__name__, "size": _size(rules.size)} | parameters
         if not self.proper:
             shown["score"] = self.score
         if self.public_set.representation is not None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import warnings as python_warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -80,18 +80,6 @@ from privpac.sample_size import SLACK, Certificate, open_unit
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = [
-    "AgnosticReduction",
-    "EmpiricalLearner",
-    "NamedReduction",
-    "accuracy_note",
-    "fresh_records",
-    "improper_objective",
-    "is_proper",
-    "promised_excess",
-]
-
-
 # Accuracy of the transformation with an inner learner that may release rules outside the class (Lemma 17 of Li, Wang
 # and Ye, *Realizable-to-Agnostic*, with constants).
 #
@@ -109,13 +97,11 @@ __all__ = [
 #     z = (K (alpha_A + b_A + (log2 Pi(t) + 2)/u) + delta_A) / bz.
 #
 # *Proof.*  Let f' be a rule of the class with the new labels h on T: ``err(f') <= best + (all terms before s)``.  Split
-# T
-# by coins of one's own into V and U of v and u records; that split is made in the proof only, so it is independent of
-# T,
-# h and g.  Let h' be a rule of the class that agrees with h on V, chosen by V and its labels alone.
+# T by coins of one's own into V and U of v and u records; that split is made in the proof only, so it is independent of
+# T, h and g.  Let h' be a rule of the class that agrees with h on V, chosen by V and its labels alone.
 #
 # 1. *f' and h'* agree on V: ``P(f' != h') <= s`` but for bs (step 1 of
-# :mod:`privpac.methods.prediction.service_sample_size`, for one part).
+#    :mod:`privpac.methods.prediction.service_sample_size`, for one part).
 # 2. *h and h' on U.*  Given T and h, a labelling of T by the class that differs from h on j records has all of them
 #    outside V with probability at most ``2**-j``, and there are at most ``Pi(t)``: the number J of differences on U has
 #    ``Pr[J >= j] <= Pi(t) 2**-j``, so ``E J <= log2 Pi(t) + 2``.
@@ -124,11 +110,9 @@ __all__ = [
 #    false for a single split.)
 # 4. *g and h' on everybody.*  Fix V and W.  The map from U to the pair (g, h') is ``(ln K, delta_A)``-DP under replace:
 #    for a labelling c of all of T but the changed record, its extensions have total weight in ``e**-m(c) [e**-a, G]``
-#    on
-#    both sides, so the law of c moves by at most ``G**2 e**(2a)``; c fixes the labels of V and with them h'; given c
-#    the
-#    inner inputs are neighbours.  Exchange the i-th record of U with a fresh one: ``Pr[g != h' at a fresh record] <= K
-#    Pr[g != h' at the i-th record] + delta_A``.  Averaged over i, ``E P(g != h') <= K E dis_U(g, h') + delta_A``.
+#    on both sides, so the law of c moves by at most ``G**2 e**(2a)``; c fixes the labels of V and with them h'; given c
+#    the inner inputs are neighbours.  Exchange the i-th record of U with a fresh one: ``Pr[g != h' at a fresh record]
+#    <= K Pr[g != h' at the i-th record] + delta_A``.  Averaged over i, ``E P(g != h') <= K E dis_U(g, h') + delta_A``.
 # 5. Markov's inequality: ``P(g != h') <= z`` but for bz.
 #
 # The price of leaving the class is the factor ``K/bz``; it holds in expectation without ``1/bz``.  For every share of T
@@ -211,7 +195,7 @@ def _own_error(inner: Any, concept: Any, given: InnerError | None, probe: Relabe
     return None
 
 
-def is_proper(inner: Any) -> bool:
+def is_proper(inner: object) -> bool:
     """Whether an inner learner releases rules of the class only: unless it says otherwise (``proper = False``)."""
     return bool(getattr(inner, "proper", True))
 
@@ -272,8 +256,7 @@ def accuracy_note(
     if levels is not None and levels * target <= 1:
         return (
             f"an excess error of {alpha} is not certified for any number of users: losses in {levels} steps are "
-            "rounded by up to "
-            f"{1 / levels:.3g}; raise levels. Privacy is not affected"
+            f"rounded by up to {1 / levels:.3g}; raise levels. Privacy is not affected"
         )
     enough = certified(None).n_users
     then = "no number of users certifies it" if enough is None else f"{enough} users certify it"
@@ -298,6 +281,16 @@ class AgnosticReduction(Composed, Learner):
     note : str, optional
         A public remark on accuracy that every result repeats.
 
+    *costs, **given
+        Parameters of the relabelling, by position or by name.
+
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        Constants that give no guarantee, or none within the budget.
+
+    Examples
+    --------
     >>> from privpac.rules import Thresholds
     >>> from privpac.data import Integers
     >>> from privpac.methods.realizable import RealizableSelection
@@ -433,7 +426,7 @@ class AgnosticReduction(Composed, Learner):
         law = self.relabelling
         # Only the inner learner's output leaves: neither T, nor its labels, nor the number of them.
         released = _run(self.inner, law.draw(bound, rng, self._inner_unit), rng)
-        hidden: dict[str, Any] = {"A": law.A, "B": law.B, "levels": law.levels, "users": law.users}
+        hidden: dict[str, object] = {"A": law.A, "B": law.B, "levels": law.levels, "users": law.users}
         hidden |= {"eta": law.eta} if law.eta is not None else {"base": law.base}
         hidden |= {"split_rate": law.split_rate} if law.split_size is None else {"split_size": law.split_size}
         hidden |= {"epsilon_inner": self.inner.guarantee.epsilon, "delta_inner": self.inner.guarantee.delta}
@@ -464,10 +457,10 @@ class AgnosticReduction(Composed, Learner):
         ``given``."""
         bound = self.bind(data)
         limit = positive_int(max_splits, "max_splits")
-        memory: dict[Any, Law] = {}
+        memory: dict[Hashable, Law] = {}
         if given is not None:
             return self._law_given(bound, self.relabelling.read_given(given, bound.users), limit, memory)
-        splits: dict[Any, Law] = {}
+        splits: dict[Hashable, Law] = {}
         parts: list[tuple[Fraction, Law]] = []
         for share, places in self.relabelling.splits(bound.users, limit):
             key = _key(bound.users, places)
@@ -476,7 +469,7 @@ class AgnosticReduction(Composed, Learner):
             parts.append((share, splits[key]))
         return Law.mixture(parts)
 
-    def _law_given(self, bound: BoundSplit, places: tuple[int, ...], limit: int, memory: dict[Any, Law]) -> Law:
+    def _law_given(self, bound: BoundSplit, places: tuple[int, ...], limit: int, memory: dict[Hashable, Law]) -> Law:
         return Law.mixture(
             [
                 (number, _shuffled_law(self.inner, part, limit, memory))
@@ -488,7 +481,7 @@ class AgnosticReduction(Composed, Learner):
         return self.relabelling.parts(bound, places, self._inner_unit, limit)
 
 
-def _require_learner(inner: Any, name: str) -> None:
+def _require_learner(inner: object, name: str) -> None:
     if not hasattr(inner, "guarantee") or not (hasattr(inner, "learn") or hasattr(inner, "law")):
         raise TypeError(f"{name} must be a learner with a guarantee, got {type(inner).__name__}")
 
@@ -589,7 +582,7 @@ class EmpiricalLearner(Learner):
 # Running an inner learner
 
 
-def _class_of(inner: Any) -> ConceptClass | VC1Tree | None:
+def _class_of(inner: object) -> ConceptClass | VC1Tree | None:
     """What an inner learner chooses from: its class, or its tree."""
     for name in ("concept", "tree"):
         found = getattr(inner, name, None)
@@ -608,14 +601,14 @@ def _run(inner: Any, data: UserData, rng: Rng) -> Released:
     return released if isinstance(released, Released) else Released(released, None)
 
 
-def _symmetric(inner: Any) -> bool:
+def _symmetric(inner: object) -> bool:
     """Whether the order of units never matters: sums over units, or what a learner says of itself."""
     if isinstance(inner, EmpiricalLearner):
         return _symmetric(inner.base)
     return bool(getattr(inner, "symmetric", isinstance(inner, Selection)))
 
 
-def _shuffled_law(inner: Any, part: UserData, limit: int, memory: dict[Any, Law]) -> Law:
+def _shuffled_law(inner: Any, part: UserData, limit: int, memory: dict[Hashable, Law]) -> Law:
     """The inner law on T in random order."""
     key = _key(part, range(part.n_users))[0]
     if key not in memory:
@@ -634,7 +627,7 @@ def _shuffled_law(inner: Any, part: UserData, limit: int, memory: dict[Any, Law]
     return memory[key]
 
 
-def _key(users: UserData, places: Sequence[int]) -> tuple[Any, Any]:
+def _key(users: UserData, places: Sequence[int]) -> tuple[Hashable, Hashable]:
     """The units at the places and the others, each as a multiset."""
     lists = [tuple(sorted(user)) for user in users.to_lists()]
     inside = set(places)
@@ -663,11 +656,9 @@ def _constants(plan: ReductionPlan, relation: Neighbours) -> dict[str, Any]:
 #
 # **Guarantee.**  That of the transformation with exactly these constants, at most the ``(epsilon, delta)`` asked for:
 # Theorem B of the reduction under add-remove, Theorem A under replace.  With ``empirical=True`` the inner learner runs
-# on
-# ``draws`` people of T drawn with replacement (Theorem C), which makes a learner for independent samples one for a
-# fixed
-# table.  That is proved under replace alone: a person is drawn a number of times that depends on how many people there
-# are, and add-remove keeps that number private, so it is refused there.
+# on ``draws`` people of T drawn with replacement (Theorem C), which makes a learner for independent samples one for a
+# fixed table.  That is proved under replace alone: a person is drawn a number of times that depends on how many people
+# there are, and add-remove keeps that number private, so it is refused there.
 
 
 NOT_WITHOUT_REPLACE = (
@@ -741,6 +732,13 @@ class NamedReduction(Composed, Learner):
     aim : ReductionAim
         Given by its own parameters: ``public_n_users``, ``split_size``, ``alpha``, ``beta``.
 
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        A parameter is outside its range, or no split meets the promise.
+
+    Examples
+    --------
     >>> from privpac.rules import Thresholds
     >>> from privpac.data import Integers
     >>> learner = NamedReduction(Thresholds(Integers(0, 99)), 1, public_n_users=10_000)
@@ -850,7 +848,7 @@ class NamedReduction(Composed, Learner):
         if hasattr(data, "fold") and not isinstance(data, UserData):
             raise ParameterError(
                 "the reduction draws a secret part of the people, which needs the table in memory (UserData.read, "
-                "--engine memory); methods such as 'voices' run on every engine"
+                "--engine memory); methods such as 'hybrid' run on every engine"
             )
         return self.reduction.bind(data)
 

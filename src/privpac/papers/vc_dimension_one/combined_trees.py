@@ -17,9 +17,7 @@ from typing import Any, ClassVar, Self
 
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
-from privpac.rules.hierarchies.base import VC1Tree, register_tree
-
-__all__ = ["Combined", "Glued", "Grafted", "glue", "graft"]
+from privpac.rules.hierarchies.base import Node, VC1Tree
 
 
 @dataclass(frozen=True)
@@ -34,18 +32,18 @@ class Combined(VC1Tree):
     def closed(self) -> bool:
         return all(tree.closed for tree in self.trees)
 
-    def _holder(self, x: Any) -> tuple[int, Any] | None:
+    def _holder(self, x: object) -> tuple[int, Node] | None:
         return next(((i, v) for i, tree in enumerate(self.trees) if (v := tree.node(x)) is not None), None)
 
-    def node(self, x: Any) -> Any:
+    def node(self, x: object) -> Node:
         held = self._holder(x)
         if held is None:
             return None
         i, v = held
         return self.root if v == self.trees[i].root else (i, v)
 
-    def nodes(self, values: Sequence[Any]) -> list[Any]:
-        out: list[Any] = [None] * len(values)
+    def nodes(self, values: Sequence[object]) -> list[Node | None]:
+        out: list[Node | None] = [None] * len(values)
         for i, tree in enumerate(self.trees):
             left = [k for k, v in enumerate(out) if v is None]
             for k, v in zip(left, tree.nodes([values[k] for k in left])):
@@ -53,7 +51,7 @@ class Combined(VC1Tree):
                     out[k] = self.root if v == tree.root else (i, v)
         return out
 
-    def base_label(self, x: Any) -> int:
+    def base_label(self, x: object) -> int:
         held = self._holder(x)
         return 0 if held is None else self.trees[held[0]].base_label(x)
 
@@ -76,7 +74,7 @@ class Combined(VC1Tree):
         return None if None in widths else sum(width for width in widths if width is not None)
 
     @property
-    def lists_levels(self) -> bool:
+    def lists_levels(self) -> bool:  # type: ignore[override]
         return all(tree.lists_levels for tree in self.trees)
 
     @property
@@ -84,7 +82,7 @@ class Combined(VC1Tree):
         """How much deeper the root of each tree lies than that of the one before."""
         return 0
 
-    def _level_node(self, z: int, i: int) -> Any:
+    def _level_node(self, z: int, i: int) -> Node:
         """Nodes of the trees one after the other."""
         depths = [z - number * self._lift for number in range(len(self.trees))]
         widths = [
@@ -107,17 +105,17 @@ class Combined(VC1Tree):
             return f"{self.feature or 'x'} has base label 1"
         return str(self.trees[v[0]].condition(v[1]))
 
-    def _packed_trees(self) -> dict[str, Any]:
+    def _packed_trees(self) -> dict[str, object]:
         own = [tree.to_dict() for tree in self.trees]
         return {"kind": self.kind, "trees": own, "feature": self.feature, "domain": self.domain.to_dict()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return self._packed_trees()
 
     def pack(self, v: Any) -> Any:
         return [] if v == self.root else [v[0], self.trees[v[0]].pack(v[1])]
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Any) -> Node:
         if not packed:
             return self.root
         i, inner = packed
@@ -133,7 +131,7 @@ def _nodes_under_one_root(trees: Sequence[VC1Tree]) -> int | None:
     return None if None in counts else 1 + sum(count - 1 for count in counts if count is not None)
 
 
-def _one_column(trees: Sequence[Any]) -> None:
+def _one_column(trees: Sequence[object]) -> None:
     for tree in trees:
         if not isinstance(tree, VC1Tree):
             raise TypeError(f"only trees can be combined, got {type(tree).__name__}")
@@ -141,7 +139,6 @@ def _one_column(trees: Sequence[Any]) -> None:
             raise ParameterError("only trees on one column can be combined")
 
 
-@register_tree
 @dataclass(frozen=True)
 class Glued(Combined):
     """Trees side by side; the root is ``()``."""
@@ -153,13 +150,13 @@ class Glued(Combined):
         return max(tree.height for tree in self.trees)
 
     @property
-    def root(self) -> Any:
+    def root(self) -> Node:
         return ()
 
     def depth(self, v: Any) -> int:
         return self.trees[v[0]].depth(v[1]) if v else 0
 
-    def ancestor(self, v: Any, z: int) -> Any:
+    def ancestor(self, v: Any, z: int) -> Node:
         if not v or z == 0:
             if z:
                 raise ParameterError(f"the root has no ancestor at depth {z}")
@@ -175,13 +172,13 @@ class Glued(Combined):
         widths = [tree.level_width(z) for tree in self.trees if z <= tree.height]
         return None if None in widths else sum(width for width in widths if width is not None)
 
-    def only_node(self, z: int) -> Any:
+    def only_node(self, z: int) -> Node:
         if self._level(z) and self.level_width(z) == 1:
             i = next(i for i, tree in enumerate(self.trees) if z <= tree.height and tree.level_width(z) == 1)
             return (i, self.trees[i].only_node(z))
         return super().only_node(z)
 
-    def order_key(self, v: Any) -> Any:
+    def order_key(self, v: Any) -> Node:
         return (v[0], self.trees[v[0]].preorder(v[1])) if v else ()
 
     @property
@@ -198,7 +195,7 @@ class Glued(Combined):
     def below(self, v: Any) -> int:
         return self.trees[v[0]].below(v[1]) if v else self.n_nodes or super().below(v)
 
-    def numbered(self, i: int) -> Any:
+    def numbered(self, i: int) -> Node:
         if not i:
             return ()
         part = max(k for k in range(len(self.trees)) if self._before(k) < i)
@@ -213,7 +210,6 @@ class Glued(Combined):
         )
 
 
-@register_tree
 @dataclass(frozen=True)
 class Grafted(Combined):
     """``trees[1]`` on the node ``at`` of ``trees[0]``; the root is that of ``trees[0]``."""
@@ -230,13 +226,13 @@ class Grafted(Combined):
         return max(self.trees[0].height, self._lift + self.trees[1].height)
 
     @property
-    def root(self) -> Any:
+    def root(self) -> Node:
         return (0, self.trees[0].root)
 
     def depth(self, v: Any) -> int:
         return int(self.trees[v[0]].depth(v[1]) + v[0] * self._lift)
 
-    def ancestor(self, v: Any, z: int) -> Any:
+    def ancestor(self, v: Any, z: int) -> Node:
         if not 0 <= z <= self.depth(v):
             raise ParameterError(f"a node of depth {self.depth(v)} has no ancestor at depth {z}")
         if v[0] == 0:
@@ -259,14 +255,14 @@ class Grafted(Combined):
             widths.append(self.trees[1].level_width(z - self._lift))
         return None if None in widths else sum(width for width in widths if width is not None)
 
-    def only_node(self, z: int) -> Any:
+    def only_node(self, z: int) -> Node:
         if self.level_width(z) != 1:
             return super().only_node(z)
         if z <= self.trees[0].height and self.trees[0].level_width(z) == 1:
             return (0, self.trees[0].only_node(z))
         return (1, self.trees[1].only_node(z - self._lift))
 
-    def order_key(self, v: Any) -> Any:
+    def order_key(self, v: Any) -> Node:
         # The grafted nodes come right after the node they grow on, before its own descendants.
         return (
             (self.trees[0].preorder(v[1]),)
@@ -294,13 +290,13 @@ class Grafted(Combined):
         own: int = self.trees[v[0]].below(v[1])
         return own + (self._grown if v[0] == 0 and self.trees[0].is_ancestor(v[1], self.at) else 0)
 
-    def numbered(self, i: int) -> Any:
+    def numbered(self, i: int) -> Node:
         at = self.trees[0].number(self.at)
         if at < i <= at + self._grown:
             return (1, self.trees[1].numbered(i - at))
         return (0, self.trees[0].numbered(i - (self._grown if i > at else 0)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return self._packed_trees() | {"at": self.trees[0].pack(self.at)}
 
     @classmethod

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from privpac.law import Law
     from privpac.rng import Rng
 
-__all__ = ["WalkQuantile"]
-
 DECLARED = "the statement about ranks holds if exactly the declared number of people have records"
 
 
@@ -152,7 +150,7 @@ class WalkQuantile(Composed, QuantileLearner):
         name, domain = next(iter(bound.features.items()))
         point, least = self.point(domain), domain.value_range()[0]
         drawn = point.sample(self._votes(bound, least), rng)
-        parameters: dict[str, Any] = {
+        parameters: dict[str, object] = {
             "weight": self.weight,
             "hidden walks": self.hidden.walks,
             "declared people": self.hidden.public_n_users,

@@ -24,52 +24,94 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from math import isnan
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from attrs import frozen
-from numpy.typing import NDArray
+import polars as pl
+from attrs import evolve, frozen
 
+from privpac.arrays import Array, Bytes, Ints, Words
 from privpac.bisection import last_between
-from privpac.data import Domain, Texts, UserData, Users
+from privpac.data import Domain, UserData, Users
+from privpac.data.columns import column
+from privpac.data.domains import read_column
+from privpac.data.grouping import ranked
 from privpac.data.jit import jit
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.result import register
 from privpac.rules import hierarchies as trees
-from privpac.rules.base import Rule, columns_of
-from privpac.rules.hierarchies.columns import Column, raw_columns, user_columns
-from privpac.rules.labellings import Labellings
-from privpac.rules.rules import ClassOfRules
+from privpac.rules.base import ClassOfRules, ColumnCodes, Labellings, Predictions, Rule, columns_of
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.rules.hierarchies.explicit import ExplicitTree
 
-__all__ = [
-    "MAX_LEVELS",
-    "MAX_NODES",
-    "MODES",
-    "Mode",
-    "Node",
-    "NodeCounts",
-    "NodeTally",
-    "PartNodes",
-    "Places",
-    "TreeRule",
-    "VC1Tree",
-    "check_mode",
-    "closure_parts",
-    "count_nodes",
-    "erm_parts",
-    "exact_parts",
-    "group_parts",
-    "lay_out",
-    "part_node",
-    "register_tree",
-    "tree_class",
-    "tree_labellings",
-]
+# Columns: codes with their domain, and texts where nodes are found by text.
+
+
+MAX_BITS = 13_000  # below the interpreter's limit of 4300 digits for turning integers into text
+
+
+def as_text(x: Any) -> str | None:
+    """One value as the text a column of such values would show; ``None`` for what no column can hold."""
+    if isinstance(x, str):
+        return str(x)
+    if isinstance(x, (bool, np.bool_)):
+        return "true" if x else "false"
+    if isinstance(x, (int, np.integer)):
+        number = int(x)
+        return str(number) if number.bit_length() <= MAX_BITS else None
+    if isinstance(x, (float, np.floating)):
+        value = float(x)
+        whole = value.is_integer() and abs(value) < 2.0**63
+        return None if isnan(value) else str(int(value)) if whole else str(value)
+    return None
+
+
+def code_of(domain: Domain, x: Any) -> int | None:
+    """The code of one value, ``None`` outside the domain or for a value of another type."""
+    return domain.code(x)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """One encoded column."""
+
+    codes: Words
+    domain: Domain
+    vocabulary: pl.Series | None
+
+    def texts(self) -> tuple[Ints, pl.Series]:
+        """The records as positions in a list of texts; the list may hold texts that no record has."""
+        if self.vocabulary is not None:
+            return self.codes.astype(np.int64), self.vocabulary
+        distinct, positions = ranked(self.codes)
+        shown = [self.domain.word(code) for code in distinct.tolist()]
+        return positions.astype(np.int64), pl.Series("", shown, dtype=pl.String)
+
+
+def user_columns(users: UserData, names: Mapping[str, Domain]) -> dict[str, Column]:
+    """The columns of bound users."""
+    return {name: Column(users.codes[name], domain, users.vocabulary(name)) for name, domain in names.items()}
+
+
+def raw_columns(given: Mapping[str, tuple[Domain, Any]]) -> dict[str, Column]:
+    """Columns to predict on: values outside a declared domain are clamped, missing values refused."""
+    out = {}
+    for name, (domain, values) in given.items():
+        if domain.open:
+            (codes, verdicts), vocabulary = read_column(domain, column(values, name), name)
+            bad = 0 if verdicts is None else int(np.count_nonzero(verdicts))
+        else:
+            codes, valid = domain.encode(values, on_invalid="clamp", name=name)
+            vocabulary, bad = None, int(np.count_nonzero(~valid))
+        if bad:
+            raise SchemaError(
+                f"column {name!r}: {bad} missing or unreadable values; prediction needs a value in every row"
+            )
+        out[name] = Column(codes, domain, vocabulary)
+    return out
 
 
 # One node for every part, and what the parts vote for.
@@ -87,9 +129,7 @@ __all__ = [
 
 
 Node = Hashable
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-Depths = NDArray[Any]
+Depths = Array
 """Depths: int64, or Python integers in an object array for trees of height 2**63 and more."""
 
 
@@ -151,7 +191,7 @@ def lay_out(order: Ints, depth: Depths, shared: Depths) -> tuple[Ints, Ints, Dep
 
 
 @jit
-def _ends(depth: Any, shared: Any) -> Any:
+def _ends(depth: Array, shared: Array) -> Any:
     n = len(depth)
     end = np.full(n, n, dtype=np.int64)
     stack = np.empty(n, dtype=np.int64)
@@ -193,7 +233,7 @@ def group_parts(offsets: Ints, parts: Any, n_parts: int | None) -> tuple[Ints | 
 
 
 @jit
-def closure_parts(at: Any, flips: Any, offsets: Any, end: Any) -> Any:
+def closure_parts(at: Array, flips: Array, offsets: Array, end: Array) -> Any:
     """The deepest positive node if the part is consistent with it, else the root."""
     out = np.zeros(len(offsets) - 1, dtype=np.int64)
     for part in range(len(out)):
@@ -214,7 +254,7 @@ def closure_parts(at: Any, flips: Any, offsets: Any, end: Any) -> Any:
 
 
 @jit
-def erm_parts(at: Any, flips: Any, offsets: Any, end: Any, depth: Any, tie: Any) -> Any:
+def erm_parts(at: Array, flips: Array, offsets: Array, end: Array, depth: Array, tie: Array) -> Any:
     """The node of fewest mistakes; ties: smaller depth, smaller ``tie``.
 
     The mistakes of a node are (all positives) - (positives - negatives on its path), which changes at the part's own
@@ -253,7 +293,7 @@ def erm_parts(at: Any, flips: Any, offsets: Any, end: Any, depth: Any, tie: Any)
 
 
 @jit
-def exact_parts(at: Any, flips: Any, offsets: Any, end: Any, concept: Any, up: Any) -> Any:
+def exact_parts(at: Array, flips: Array, offsets: Array, end: Array, concept: Array, up: Array) -> Any:
     """The deepest node common to all consistent concepts, the root if there are none.
 
     ``concept[i]``: whether node i is a concept; ``up[k, i]``: the ancestor 2**k levels up.  The consistent concepts are
@@ -343,14 +383,7 @@ class PartNodes:
 # Kinds of trees, by which they are saved and rebuilt.
 
 
-_T = TypeVar("_T", bound="type[VC1Tree]")
 _trees: dict[str, type[VC1Tree]] = {}
-
-
-def register_tree(cls: _T) -> _T:
-    """Class decorator: trees of this class are saved under their ``kind``."""
-    _trees[cls.kind] = cls
-    return cls
 
 
 def tree_class(kind: Any) -> type[VC1Tree]:
@@ -379,7 +412,7 @@ def tree_class(kind: Any) -> type[VC1Tree]:
 
 
 @jit
-def _losses(at: Any, flips: Any, offsets: Any, end: Any, levels: int) -> Any:
+def _losses(at: Array, flips: Array, offsets: Array, end: Array, levels: int) -> Any:
     """``E_W`` of every node: sum over units of ``floor(levels * wrong / known records)``."""
     n = len(end)
     change = np.zeros(n + 1, dtype=np.int64)
@@ -424,7 +457,7 @@ def _losses(at: Any, flips: Any, offsets: Any, end: Any, levels: int) -> Any:
 
 
 @jit
-def _transform(loss: Any, times: Any, end: Any, A: int, B: int, least: Any, above: Any) -> None:
+def _transform(loss: Array, times: Array, end: Array, A: int, B: int, least: Array, above: Array) -> None:
     """In place: ``least[i]`` becomes Q for the root and the nodes i with ``times[i] > 0``; ``above[i]`` their nearest
     such ancestor."""
     n = len(end)
@@ -468,7 +501,7 @@ def tree_labellings(tree: VC1Tree, part: UserData, rest: UserData, A: int, B: in
     _transform(loss, times, end, A, B, least, above)
     listed = np.concatenate([np.zeros(1, dtype=np.int64), np.flatnonzero(times)])
 
-    def labels(i: int) -> NDArray[np.uint8]:
+    def labels(i: int) -> Bytes:
         v = int(listed[i])
         on_path = (own > 0) & (own <= v) & (v < end[np.maximum(own, 0)])
         return base[:size] ^ on_path.astype(np.uint8)
@@ -485,7 +518,7 @@ MAX_NODES = (1 << 64) + 1
 MAX_LEVELS = 1 << 12
 """Levels of a tree, and nodes of a level, that are looked at one by one at most."""
 
-LISTED = 1 << 20
+_LISTED = 1 << 20
 """Rules that selection goes through one by one at most."""
 
 
@@ -493,8 +526,26 @@ class VC1Tree(ClassOfRules):
     """A public tree with its points; see the module."""
 
     kind: ClassVar[str]
+    """The name under which it is saved."""
     noun: ClassVar[str] = "tree"
     takes_texts: ClassVar[bool] = True
+
+    is_path: ClassVar[bool] = False
+    """Whether nodes are their own depths, so that a law over depths is a law over nodes, however high the tree."""
+    lists_levels: ClassVar[bool] = False
+    """Whether :meth:`level_node` is known, as a draw without delta needs."""
+    regions: ClassVar[bool] = False
+    """Whether nodes are regions, each inside the one above it, that a report can show one below the other."""
+
+    feature: str | None
+    domain: Domain | None
+    direction: str
+    """Of a path: on which side of its node a rule says 1."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            _trees[cls.kind] = cls
 
     # Shape
 
@@ -504,8 +555,9 @@ class VC1Tree(ClassOfRules):
         """The largest depth, or a public cap on it; deeper points count as their ancestor there."""
 
     @property
-    @abstractmethod
-    def root(self) -> Node: ...
+    def root(self) -> Node:
+        """By default nodes are tuples, each begun by the one above it."""
+        return ()
 
     @property
     def closed(self) -> bool:
@@ -516,12 +568,19 @@ class VC1Tree(ClassOfRules):
     def node(self, x: Any) -> Node | None:
         """The node of a point, in the user's values; ``None`` if the tree does not know the point."""
 
-    @abstractmethod
-    def depth(self, v: Any) -> int: ...
+    def depth(self, v: Any) -> int:
+        """How far below the root a node is."""
+        return len(v)
 
-    @abstractmethod
     def ancestor(self, v: Any, z: int) -> Node:
         """The ancestor of ``v`` at depth ``z <= depth(v)``."""
+        self._check_above(v, z)
+        above: Node = v[:z]
+        return above
+
+    def _check_above(self, v: Any, z: int, noun: str = "node") -> None:
+        if not 0 <= z <= self.depth(v):
+            raise ParameterError(f"a {noun} of depth {self.depth(v)} has no ancestor at depth {z}")
 
     def is_ancestor(self, a: Any, v: Any) -> bool:
         """Whether ``a`` is ``v`` or above it."""
@@ -542,9 +601,9 @@ class VC1Tree(ClassOfRules):
             return self.root
         raise ParameterError(f"depth {z} does not have exactly one node")
 
-    @abstractmethod
     def order_key(self, v: Any) -> Any:
         """A public order of the nodes, for ties."""
+        return v
 
     def preorder(self, v: Any) -> Any:
         """An order in which a node is followed by its descendants, and they by everything else."""
@@ -554,22 +613,12 @@ class VC1Tree(ClassOfRules):
         return positive_int(z, "depth", minimum=0, maximum=self.height)
 
     @property
-    def is_path(self) -> bool:
-        """Whether nodes are their own depths, so that a law over depths is a law over nodes, however high the tree."""
-        return False
-
-    @property
     def widest(self) -> int | None:
         """An upper bound on the number of nodes of a level below the root; ``None`` where none is known."""
         if self.height > MAX_LEVELS:
             return None
         widths = [self.level_width(z) for z in range(1, self.height + 1)]
         return None if None in widths else max((width for width in widths if width is not None), default=1)
-
-    @property
-    def lists_levels(self) -> bool:
-        """Whether :meth:`level_node` is known, as a draw without delta needs."""
-        return False
 
     def level_node(self, z: int, i: int) -> Node:
         """The ``i``-th node at depth ``z`` of a finite level, in a fixed public order.
@@ -588,11 +637,6 @@ class VC1Tree(ClassOfRules):
     def some_node(self, z: int) -> Node | None:
         """A node of that depth, named without data, its ancestors those of lesser depths; None where there is none."""
         return self.level_node(z, 0) if z == 0 or self.lists_levels else None
-
-    @property
-    def regions(self) -> bool:
-        """Whether nodes are regions, each inside the one above it, that a report can show one below the other."""
-        return False
 
     # What is known
 
@@ -630,7 +674,7 @@ class VC1Tree(ClassOfRules):
     @property
     def as_selection(self) -> str:
         """The class of rules from which to select instead, as one writes it; empty where that cannot run."""
-        return "FiniteClass of its rules" if self.n_rules is not None and self.n_rules <= LISTED else ""
+        return "FiniteClass of its rules" if self.n_rules is not None and self.n_rules <= _LISTED else ""
 
     # Numbers: the nodes in preorder, where they can be counted
 
@@ -675,6 +719,13 @@ class VC1Tree(ClassOfRules):
         return tree_class("table").from_matrix(matrix, root, domain, feature)
 
     # Columns
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return {self.feature: self.domain}
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Self:
+        ((feature, domain),) = columns.items()
+        return evolve(self, feature=feature, domain=domain)  # type: ignore[misc]
 
     @property
     def columns(self) -> dict[str, Domain]:
@@ -740,7 +791,7 @@ class VC1Tree(ClassOfRules):
         return ties
 
     def part_nodes(
-        self, users: Users, mode: Mode = "closure", parts: NDArray[np.int64] | None = None, n_parts: int | None = None
+        self, users: Users, mode: Mode = "closure", parts: Ints | None = None, n_parts: int | None = None
     ) -> PartNodes:
         """One node for each part; ``parts[i]`` is the part of user i (``None``: every user is one part)."""
         check_mode(self, mode)
@@ -777,20 +828,20 @@ class VC1Tree(ClassOfRules):
         """Rebuild a tree from :meth:`to_dict`."""
         return tree_class(values.get("kind"))._from_dict(values)
 
-    @abstractmethod
     def pack(self, v: Any) -> Any:
         """A node as plain data."""
+        return list(v) if isinstance(v, tuple) else v
 
     @abstractmethod
     def unpack(self, packed: Any) -> Node:
         """The node of plain data, checked: ``ParameterError`` if the tree has no such node."""
 
 
-@register("branch")
 @frozen(slots=False, init=False, repr=False)
 class TreeRule(Rule):
     """1 on the path from the root to ``node`` (XOR the base labels)."""
 
+    saved_as: ClassVar[str] = "branch"
     tree: VC1Tree
     node: Node
     label: str
@@ -804,22 +855,22 @@ class TreeRule(Rule):
     def features(self) -> Mapping[str, Domain]:
         return self.tree.columns
 
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+    def predict_codes(self, codes: ColumnCodes) -> Predictions:
         columns = self.tree.columns
-        if any(isinstance(domain, Texts) for domain in columns.values()):
+        if any(domain.open for domain in columns.values()):
             raise ParameterError(
                 "codes of an open vocabulary mean nothing outside their data set; use predict or predict_users"
             )
         return self._predict({name: Column(codes[name], domain, None) for name, domain in columns.items()})
 
-    def predict(self, X: Any) -> NDArray[np.int8]:
+    def predict(self, X: Any) -> Predictions:
         return self._predict(raw_columns(columns_of(X, self.features, self.reads)))
 
-    def predict_users(self, users: UserData) -> NDArray[np.int8]:
+    def predict_users(self, users: UserData) -> Predictions:
         """0/1 for every record of bound users."""
         return self._predict(user_columns(users, self.tree.columns))
 
-    def _predict(self, columns: Mapping[str, Column]) -> NDArray[np.int8]:
+    def _predict(self, columns: Mapping[str, Column]) -> Predictions:
         places = self.tree.places(columns)
         on_path = np.zeros(len(places.depth) + 1, dtype=np.int8)  # the last entry, index -1, is for unknown points
         for i in np.unique(places.at[places.at > 0]).tolist():

@@ -21,16 +21,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Bytes, Ints
 from privpac.data import Domain, Integers
 from privpac.errors import NotVC1Error, ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import Rule
-from privpac.rules.enumerated import MAX_CELLS, TableRule
-from privpac.rules.hierarchies.base import Bytes, Ints, Mode, Places, VC1Tree, exact_parts, register_tree
-from privpac.rules.hierarchies.columns import Column, code_of
-from privpac.rules.hierarchies.taxonomy import Layout, lay_parents, lifting
-
-__all__ = ["ExplicitTree", "explicit_tree"]
+from privpac.rules.enumerated import MAX_TABLE_CELLS, TableRule
+from privpac.rules.hierarchies.base import Column, Mode, Places, VC1Tree, code_of, exact_parts
+from privpac.rules.hierarchies.regions import RegionLayout, lay_parents, lifting
 
 RootRule = Literal["center", "end", "auto"]
 
@@ -59,9 +57,9 @@ def _table(matrix: Any) -> Bytes:
         )
     if not bool(((array == 0) | (array == 1)).all()):
         raise ParameterError("a class is a table of 0 and 1; other entries were found")
-    if array.size > MAX_CELLS:
+    if array.size > MAX_TABLE_CELLS:
         raise TooLargeError(
-            f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use an implicit tree such as "
+            f"the table has {array.size} entries, at most {MAX_TABLE_CELLS} are allowed; use an implicit tree such as "
             "PathTree"
         )
     return np.ascontiguousarray(array, dtype=np.uint8)
@@ -143,7 +141,6 @@ def _not_vc1(rows: Bytes, kept: Ints, columns: Bytes, node_of: Ints, a: int, i: 
     return NotVC1Error(message, (x, y), four)  # type: ignore[arg-type]
 
 
-@register_tree
 @dataclass(frozen=True, eq=False, repr=False)
 class ExplicitTree(VC1Tree):
     """A finite tree; node 0 is the root, node i the i-th distinct column in order of first appearance.
@@ -157,6 +154,8 @@ class ExplicitTree(VC1Tree):
     """
 
     kind: ClassVar[str] = "table"
+    lists_levels: ClassVar[bool] = True
+
     f: Bytes
     node_of: Ints
     parent: Ints
@@ -172,7 +171,7 @@ class ExplicitTree(VC1Tree):
             raise ParameterError("the parents are no tree: some nodes are not below node 0")
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> RegionLayout:
         return lay_parents(self.parent)
 
     @cached_property
@@ -221,8 +220,7 @@ class ExplicitTree(VC1Tree):
         return int(self.layout.depth[v])
 
     def ancestor(self, v: int, z: int) -> int:
-        if not 0 <= z <= self.depth(v):
-            raise ParameterError(f"a node of depth {self.depth(v)} has no ancestor at depth {z}")
+        self._check_above(v, z)
         return int(self.layout.ancestors(v, z))
 
     def is_ancestor(self, a: int, v: int) -> bool:
@@ -241,10 +239,6 @@ class ExplicitTree(VC1Tree):
     def n_rules(self) -> int:
         return int(self.is_concept.sum())
 
-    @property
-    def lists_levels(self) -> bool:
-        return True
-
     def _level_node(self, z: int, i: int) -> int:
         return int(np.flatnonzero(self.layout.depth == z)[i])
 
@@ -256,9 +250,6 @@ class ExplicitTree(VC1Tree):
         if len(found) != 1:
             raise ParameterError(f"depth {z} does not have exactly one node")
         return int(found[0])
-
-    def order_key(self, v: int) -> int:
-        return v
 
     def preorder(self, v: int) -> int:
         return int(self.layout.tin[v])
@@ -350,9 +341,6 @@ class ExplicitTree(VC1Tree):
             raise ParameterError("the stored table of a tree is damaged")
         domain = None if values["domain"] is None else Domain.from_dict(values["domain"])
         return cls(f, node_of, parent, row_node, int(values["root_row"]), domain, values["feature"])
-
-    def pack(self, v: int) -> int:
-        return v
 
     def unpack(self, packed: Any) -> int:
         return positive_int(packed, "node", minimum=0, maximum=len(self.parent) - 1)

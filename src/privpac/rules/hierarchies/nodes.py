@@ -14,34 +14,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Array
 from privpac.data import Domain, UserData, Users
 from privpac.data.jit import jit
 from privpac.data.threads import spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.rules.base import ConceptClass, Rule
-from privpac.rules.dimensions import cut_mistakes
-from privpac.rules.hierarchies.base import MAX_NODES, VC1Tree
-from privpac.rules.hierarchies.columns import Column, user_columns
+from privpac.rules.base import ConceptClass, FewValues, Rule
+from privpac.rules.cuts import cut_mistakes
+from privpac.rules.hierarchies.base import Column, VC1Tree, user_columns
+from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.cuts import change_type, contribution
 from privpac.rules.kernels.events import sum_events
-from privpac.rules.profile import Profile, Step, concatenate, constant_profile
-from privpac.rules.rules import FewValues
-from privpac.rules.statistics import Statistic
-
-__all__ = ["MAX_NODES", "TreeNodes"]
+from privpac.rules.profile import Profile, Statistic, Step, concatenate, constant_profile
 
 
 @jit
 def _walk(
-    at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, shape: Any, out: Any, room: Any, total: Any
+    at: Array,
+    flips: Array,
+    offsets: Array,
+    start: int,
+    stop: int,
+    span: Bundle,
+    shape: Bundle,
+    out: Bundle,
+    room: Bundle,
+    total: Array,
 ) -> None:
-    """Write the events of some users, one column a voice; ``total`` sums their contributions to the root.
+    """Write the events of some users, one column a score; ``total`` sums their contributions to the root.
 
     ``span``: the first and last number (less 1) below each place, and the last of all.  The user's nodes come in
     preorder, so those that hold the next one wait on a stack; where one ends, the mistakes are again those of the one
@@ -101,7 +106,7 @@ def _walk(
 class TreeNodes(ConceptClass):
     """The rules of all nodes of a tree that can be counted, numbered in preorder.
 
-    >>> from privpac.rules.hierarchies.taxonomy import Taxonomy
+    >>> from privpac.rules.hierarchies.regions import Taxonomy
     >>> nodes = TreeNodes(Taxonomy({"cat": "mammal", "dog": "mammal", "mammal": "animal", "bird": "animal"},
     ...     feature="seen"))
     >>> nodes.size, [str(nodes.decode(i)) for i in (0, 3)]
@@ -157,7 +162,7 @@ class TreeNodes(ConceptClass):
         return TreeNodes(self.tree.with_columns(columns))
 
     def decode(self, hypothesis: int, label: str = "1") -> Rule:
-        number = positive_int(hypothesis, "hypothesis", minimum=0, maximum=self.size - 1)
+        number = positive_int(hypothesis, "value", minimum=0, maximum=self.size - 1)
         return self.tree.rule(self.tree.numbered(number), label)
 
     def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
@@ -173,9 +178,9 @@ class TreeNodes(ConceptClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        voices = statistic.voices
+        n_scores = statistic.n_scores
         if self.size == 1:
-            return concatenate([self.empty_profile()] * voices, [1] * voices)
+            return concatenate([self.empty_profile()] * n_scores, [1] * n_scores)
         read: dict[str, Column] = user_columns(users, self.tree.columns)
         places = self.tree.places(read)
         firsts, lasts = self.tree.spans(places)
@@ -189,7 +194,7 @@ class TreeNodes(ConceptClass):
         shape = (offset, cap, statistic.bound, statistic.uses_minimum)
         flips = places.flips(users.labels)
         key = np.zeros(2 * len(flips) + 1, dtype=np.uint64)
-        change = np.zeros((2 * len(flips), voices), dtype=change_type(statistic.bound))
+        change = np.zeros((2 * len(flips), n_scores), dtype=change_type(statistic.bound))
         own = np.zeros((2, len(sizes)), dtype=np.int64)
 
         def run(start: int, stop: int) -> NDArray[np.int64]:
@@ -197,14 +202,14 @@ class TreeNodes(ConceptClass):
             small = np.empty((3, longest), dtype=np.int64)
             room = (*small, np.empty(2 * longest, dtype=np.uint64), np.empty(2 * longest, dtype=np.int64))
             ends = (*span, np.uint64(self.size - 2))
-            total = np.zeros(voices, dtype=np.int64)
+            total = np.zeros(n_scores, dtype=np.int64)
             _walk(places.at, flips, users.offsets, start, stop, ends, shape, (key[:-1], change, own), room, total)
             return total
 
-        roots = sum(spread(run, user_spans(users.offsets)), start=np.zeros(voices, dtype=np.int64)).tolist()
+        roots = sum(spread(run, user_spans(users.offsets)), start=np.zeros(n_scores, dtype=np.int64)).tolist()
         sums = sum_events(key[:-1], change, roots, self.size - 1, spare=key)
         steps: list[Step] = []
         for v, (root, (starts, scores)) in enumerate(zip(roots, sums)):
             steps.append(Step(v * self.size, np.zeros(1, dtype=np.uint64), 0, np.array([root], dtype=np.int64)))
             steps.append(Step(v * self.size + 1, starts, self.size - 2, scores))
-        return Profile(tuple(steps), statistic.luck(sizes, own))
+        return Profile(tuple(steps), statistic.optimism(sizes, own))

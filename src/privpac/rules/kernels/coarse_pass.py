@@ -24,19 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.data.threads import spread, user_spans
-from privpac.law.build import Part
+from privpac.law.sampling import Part
+from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.cuts import SIGNS, change_type, contribution
 from privpac.rules.kernels.events import FEW_PLACES, ROOM, sort_span
-from privpac.rules.statistics import Statistic
-
-__all__ = ["CutColumn", "Survey", "survey", "worthwhile"]
-
-Codes = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
+from privpac.rules.profile import Statistic
 
 _MANY = 1 << 18
 _CELLS_BITS = 13
@@ -48,7 +44,7 @@ _LISTED = _USERS = 1 << 16
 
 
 @jit
-def _arrange(codes: Any, labels: Any, a: Any, m: Any, order: Any, known: bool, at: Any, tag: Any) -> None:
+def _arrange(codes: Array, labels: Array, a: Any, m: Any, order: Array, known: bool, at: Array, tag: Array) -> None:
     """Up to ``_FEW`` records by code, from their known order or by counting, for each, those before it."""
     if known:
         for i in range(m):
@@ -64,7 +60,7 @@ def _arrange(codes: Any, labels: Any, a: Any, m: Any, order: Any, known: bool, a
 
 
 @jit
-def _widen(at: Any, tag: Any, m: Any, zeros: Any, both: bool, sign: int, own: Any, u: Any) -> None:
+def _widen(at: Array, tag: Array, m: Any, zeros: Any, both: bool, sign: int, own: Array, u: Any) -> None:
     """Widen a user's own least and most mistakes to those of one column, in one direction or in both."""
     mistakes = zeros if both or sign > 0 else m - zeros
     step = 1 if both else sign
@@ -79,8 +75,10 @@ def _widen(at: Any, tag: Any, m: Any, zeros: Any, both: bool, sign: int, own: An
 
 
 @jit
-def _add(at: Any, tag: Any, m: Any, zeros: Any, signs: Any, free: Any, values: Any, grid: Any, out: Any) -> None:
-    """What passing the records of every cell moves the scores by, one voice and direction at a time."""
+def _add(
+    at: Array, tag: Array, m: Any, zeros: Any, signs: Array, free: Any, values: Array, grid: Bundle, out: Bundle
+) -> None:
+    """What passing the records of every cell moves the scores by, one score and direction at a time."""
     low, shift, _ = grid
     total, moved, count = out
     directions = len(signs)
@@ -99,8 +97,8 @@ def _add(at: Any, tag: Any, m: Any, zeros: Any, signs: Any, free: Any, values: A
 
 
 @jit
-def _add_four(at: Any, tag: Any, m: Any, zeros: Any, free: Any, values: Any, grid: Any, out: Any) -> None:
-    """The same for two voices in both directions, above and then below, in one walk."""
+def _add_four(at: Array, tag: Array, m: Any, zeros: Any, free: Any, values: Array, grid: Bundle, out: Bundle) -> None:
+    """The same for two scores in both directions, above and then below, in one walk."""
     low, shift, _ = grid
     total, moved, count = out
     clip, mean, mistakes = values[0], values[1], zeros
@@ -126,7 +124,16 @@ def _add_four(at: Any, tag: Any, m: Any, zeros: Any, free: Any, values: Any, gri
 
 @jit
 def _keep(
-    at: Any, tag: Any, m: Any, zeros: Any, signs: Any, free: Any, values: Any, grid: Any, out: Any, used: Any
+    at: Array,
+    tag: Array,
+    m: Any,
+    zeros: Any,
+    signs: Array,
+    free: Any,
+    values: Array,
+    grid: Bundle,
+    out: Bundle,
+    used: Any,
 ) -> Any:
     """The records in marked cells with what passing them changes; returns how many there are by now."""
     low, shift, marked = grid
@@ -151,28 +158,28 @@ def _keep(
 
 @jit
 def _look(
-    codes: Any,
-    labels: Any,
-    offsets: Any,
+    codes: Array,
+    labels: Array,
+    offsets: Array,
     start: int,
     stop: int,
-    signs: Any,
+    signs: Array,
     find: bool,
     add: bool,
-    own: Any,
-    shape: Any,
-    order: Any,
-    grid: Any,
-    out: Any,
-    room: Any,
+    own: Array,
+    shape: Bundle,
+    order: Array,
+    grid: Bundle,
+    out: Bundle,
+    room: Bundle,
 ) -> int:
     """``find`` the least and most mistakes of users, ``add`` up what cells move; returns the number of events kept."""
     uses_minimum, levels, offset, cap, by_size = shape
     low, shift, marked = grid
     total, moved, count, key, change = out
     at, tag, at_room, tag_room, stack, values, places = room
-    voices, used = len(cap), 0
-    tabulated, filled = np.zeros(voices, dtype=np.int64), np.zeros(voices, dtype=np.int64)
+    n_scores, used = len(cap), 0
+    tabulated, filled = np.zeros(n_scores, dtype=np.int64), np.zeros(n_scores, dtype=np.int64)
     for u in range(start, stop):
         a, m = offsets[u], offsets[u + 1] - offsets[u]
         if m == 0:
@@ -197,7 +204,7 @@ def _look(
             _widen(at, tag, m, zeros, len(signs) > 1, signs[0], own, u)
         if add:
             k = m if by_size else u
-            for v in range(voices):
+            for v in range(n_scores):
                 if cap[v, k] != tabulated[v] or filled[v] < m:
                     tabulated[v], filled[v] = cap[v, k], m
                     for e in range(m + 1):
@@ -205,7 +212,7 @@ def _look(
             free = offset[k] + (own[0, u] if uses_minimum else np.int64(0))
             if len(marked) > 0:
                 used = _keep(at, tag, m, zeros, signs, free, values, grid, (key, change), used)
-            elif voices == 2 and len(signs) == 2:
+            elif n_scores == 2 and len(signs) == 2:
                 _add_four(at, tag, m, zeros, free, values, grid, (total, moved, count))
             else:
                 _add(at, tag, m, zeros, signs, free, values, grid, (total, moved, count))
@@ -224,7 +231,7 @@ class CutColumn:
 @dataclass(frozen=True, eq=False)
 class _Cells:
     """What the cells of a column hold: records, and the score before each of them and after the last, a row for every
-    voice and direction."""
+    score and direction."""
 
     low: np.uint64
     shift: np.uint64
@@ -236,7 +243,7 @@ class _Cells:
 class Survey:
     """The first look at the users, from which the rules near the best one are found.
 
-    ``luck`` is the statistic's own sum; ``whole`` the number of rules, after which the ids of the next voice begin.
+    ``optimism`` is the statistic's own sum; ``whole`` the number of rules, after which the ids of the next score begin.
     """
 
     columns: Sequence[CutColumn]
@@ -250,16 +257,16 @@ class Survey:
     order: Sequence[Bytes]
     first: Sequence[Ints]
     cells: Sequence[_Cells]
-    luck: int
+    optimism: int
 
     @property
     def rules(self) -> int:
-        """How many rules are scored, once for every voice."""
-        return self.statistic.voices * self.whole
+        """How many rules are scored, once for every score."""
+        return self.statistic.n_scores * self.whole
 
     def near(self, reach: int, more: Sequence[int]) -> list[Part] | None:
         """Every run of rules whose score is at most ``reach`` above the best, others among them, if ``more`` is added
-        to the scores of each voice; None where that means most of the records."""
+        to the scores of each score; None where that means most of the records."""
         added = np.repeat(np.array(more, dtype=np.int64), len(self.signs))
         best = min(int((cells.scores + added).min()) for cells in self.cells)
         marks = [self._marked(cells, added, best + reach) for cells in self.cells]
@@ -276,8 +283,8 @@ class Survey:
         return parts
 
     def _cut0(self, column: CutColumn, c: int) -> int:
-        voice, direction = divmod(c, len(self.signs))
-        return column.base + voice * self.whole + direction * (column.size + 1)
+        which, direction = divmod(c, len(self.signs))
+        return column.base + which * self.whole + direction * (column.size + 1)
 
     def _marked(self, cells: _Cells, added: Ints, most: int) -> NDArray[np.bool_]:
         """The cells that may hold a score of at most ``most``."""
@@ -327,14 +334,14 @@ def _run(
     add: bool,
     cells: int = 0,
     events: int = 0,
-) -> list[tuple[Ints, Ints, Ints, Codes, NDArray[Any]]]:
+) -> list[tuple[Ints, Ints, Ints, Codes, Array]]:
     """The kernel in all threads: per thread totals, what cells move and hold, or events."""
-    columns = len(signs) * statistic.voices
+    columns = len(signs) * statistic.n_scores
 
-    def run(start: int, stop: int) -> tuple[Ints, Ints, Ints, Codes, NDArray[Any]]:
+    def run(start: int, stop: int) -> tuple[Ints, Ints, Ints, Codes, Array]:
         n = int(np.diff(offsets[start : stop + 1]).max())
         words, small = np.empty((2, n), dtype=np.uint64), np.empty((2, n), dtype=np.uint8)
-        values = np.empty((statistic.voices, n + 1), dtype=np.int64)
+        values = np.empty((statistic.n_scores, n + 1), dtype=np.int64)
         places = np.empty(_FEW, dtype=np.uint8)
         room = (words[0], small[0], words[1], small[1], np.empty(ROOM, dtype=np.int64), values, places)
         total, moved = np.zeros(columns, dtype=np.int64), np.zeros((cells, columns), dtype=np.int64)
@@ -347,7 +354,7 @@ def _run(
     return spread(run, user_spans(offsets))
 
 
-def _events(seen: Survey, j: int, cells: _Cells, mark: NDArray[np.bool_]) -> tuple[Codes, NDArray[Any]]:
+def _events(seen: Survey, j: int, cells: _Cells, mark: NDArray[np.bool_]) -> tuple[Codes, Array]:
     """The records in marked cells, in any order, with what passing them changes."""
     found = _run(
         seen.columns[j].codes,
@@ -395,11 +402,11 @@ def survey(
         total, moved, count = (np.sum([part[k] for part in found], axis=0) for k in range(3))
         first.append(total)
         cells.append(_Cells(low, shift, count, np.concatenate([total[None], total + np.cumsum(moved, axis=0)])))
-    luck = sum(
-        statistic.luck(np.diff(offsets[a : a + _USERS + 1]), own[:, a : a + _USERS])
+    optimism = sum(
+        statistic.optimism(np.diff(offsets[a : a + _USERS + 1]), own[:, a : a + _USERS])
         for a in range(0, len(offsets) - 1, _USERS)
     )
-    return Survey(columns, labels, offsets, signs, statistic, whole, own, shape, order, first, cells, luck)
+    return Survey(columns, labels, offsets, signs, statistic, whole, own, shape, order, first, cells, optimism)
 
 
 def worthwhile(users: UserData, sizes: Sequence[int]) -> bool:
@@ -421,6 +428,6 @@ def _shape(statistic: Statistic, offsets: Ints) -> tuple[Ints, Ints, bool]:
     if most >= _LISTED:
         return *statistic.shape(sizes), False
     present = np.flatnonzero(np.bincount(sizes, minlength=1))
-    offset, cap = np.zeros(most + 1, dtype=np.int64), np.ones((statistic.voices, most + 1), dtype=np.int64)
+    offset, cap = np.zeros(most + 1, dtype=np.int64), np.ones((statistic.n_scores, most + 1), dtype=np.int64)
     offset[present], cap[:, present] = statistic.shape(present)
     return offset, cap, True

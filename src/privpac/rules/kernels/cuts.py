@@ -4,37 +4,25 @@ With a user's records sorted by code, the mistakes of "1 iff code >= u" are a st
 records with label 0 are wrong at ``u = 0``, and passing a record's code adds 1 for label 1 and takes 1 away for label
 0.  The opposite direction makes ``m - mistakes``.  One walk finds the user's own least and most mistakes, a second one
 writes an event wherever the user's contribution changes: O(m) per user after the sort, on any domain, and nothing but
-the events is kept. Statistics of two voices write both changes of an event in the same walk, and one sort of the events
+the events is kept. Statistics of two scores write both changes of an event in the same walk, and one sort of the events
 serves both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.data.threads import spread, user_spans
+from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.events import FEW_PLACES, ROOM, sort_span, sorted_events, sum_events, sum_places
-from privpac.rules.profile import Step
-from privpac.rules.statistics import Statistic
-
-__all__ = [
-    "FEW_RECORDS",
-    "OneColumn",
-    "change_type",
-    "contribution",
-    "few_room",
-    "least_counts",
-    "sort_within_users",
-    "walk_few",
-]
-
+from privpac.rules.profile import Profile, Statistic, Step
 
 # What one user adds to one rule: a whole number between 0 and ``levels``, whatever the user's records are.
 
@@ -68,8 +56,7 @@ def change_type(levels: int) -> type[np.int16] | type[np.int32] | type[np.int64]
 # * *Walk.*  Passing a record changes the mistakes of "1 iff code >= u" by one; they count where the next code differs.
 #   The opposite direction makes ``m - mistakes``.
 # * *Contributions* are read from a table by ``m`` and by the mistakes beyond those that are free; a row in which
-#   nothing
-#   counts keeps the entry of the row before, and so adds 0.
+#   nothing counts keeps the entry of the row before, and so adds 0.
 #
 # Columns with fewer records are filled up with a word beyond the last place, which sorts last and never counts; so
 # there is one place more than the domain has, to which nothing is ever added.
@@ -86,10 +73,10 @@ _PAIRS = 543
 """Exchanges that sort 64 rows."""
 
 
-def few_room(voices: int) -> tuple[Any, ...]:
+def few_room(n_scores: int) -> tuple[Any, ...]:
     """Room for :func:`walk_few`: words, entries, pairs of rows, people who wait, small numbers of each, the table."""
     rows = (FEW_RECORDS + 1) * _LANES
-    table = np.full((voices, _ENTRIES * _ENTRIES), -1, np.int64)
+    table = np.full((n_scores, _ENTRIES * _ENTRIES), -1, np.int64)
     table[:, :_ENTRIES] = 0
     return (
         np.zeros(rows, np.uint16),
@@ -102,7 +89,7 @@ def few_room(voices: int) -> tuple[Any, ...]:
 
 
 @jit
-def _network(rows: int, pairs: Any) -> int:
+def _network(rows: int, pairs: Array) -> int:
     """Pairs of words, in the first lane, whose exchange sorts ``rows`` rows; returns how many."""
     whole, count = 1, 0
     while whole < rows:
@@ -123,7 +110,7 @@ def _network(rows: int, pairs: Any) -> int:
 
 
 @jit
-def _sort(words: Any, pairs: Any, count: int) -> None:
+def _sort(words: Array, pairs: Array, count: int) -> None:
     for c in range(count):
         a, b = pairs[c, 0], pairs[c, 1]
         for lane in range(_LANE):
@@ -132,7 +119,7 @@ def _sort(words: Any, pairs: Any, count: int) -> None:
 
 
 @jit
-def _load(codes: Any, labels: Any, offsets: Any, people: Any, rows: int, pad: Any, words: Any) -> None:
+def _load(codes: Array, labels: Array, offsets: Array, people: Array, rows: int, pad: Any, words: Array) -> None:
     for lane in range(_LANES):
         a, m = 0, 0
         if lane < len(people):
@@ -165,7 +152,7 @@ def _either(mask: Any, a: Any, b: Any) -> Any:
 
 
 @jit
-def _zeros(words: Any, rows: int, zeros: Any) -> None:
+def _zeros(words: Array, rows: int, zeros: Array) -> None:
     """Records with label 0, the mistakes of cut 0; rows that fill up have label 1."""
     for lane in range(_LANE):
         zeros[lane] = np.int16(rows)
@@ -176,7 +163,7 @@ def _zeros(words: Any, rows: int, zeros: Any) -> None:
 
 
 @jit
-def _ends(words: Any, rows: int, zeros: Any, mistakes: Any, least: Any, most: Any) -> None:
+def _ends(words: Array, rows: int, zeros: Array, mistakes: Array, least: Array, most: Array) -> None:
     """The least and the most mistakes of all cuts."""
     for lane in range(_LANE):
         mistakes[lane], least[lane], most[lane] = zeros[lane], zeros[lane], zeros[lane]
@@ -190,7 +177,7 @@ def _ends(words: Any, rows: int, zeros: Any, mistakes: Any, least: Any, most: An
 
 
 @jit
-def _entries(words: Any, rows: int, sign: Any, base: Any, free: Any, mistakes: Any, entries: Any) -> None:
+def _entries(words: Array, rows: int, sign: Any, base: Array, free: Array, mistakes: Array, entries: Array) -> None:
     """Where the contribution stands in the table, at cut 0 (row 0) and behind every record."""
     none = np.int16(0)
     for lane in range(_LANE):
@@ -206,7 +193,7 @@ def _entries(words: Any, rows: int, sign: Any, base: Any, free: Any, mistakes: A
 
 
 @jit
-def _tally(words: Any, rows: int, entries: Any, table: Any, moved: Any) -> Any:
+def _tally(words: Array, rows: int, entries: Array, table: Array, moved: Array) -> Any:
     """Add every change to its place; returns the contributions at cut 0."""
     first = np.int64(0)
     for lane in range(_LANE):
@@ -219,16 +206,16 @@ def _tally(words: Any, rows: int, entries: Any, table: Any, moved: Any) -> Any:
 
 @jit
 def _batch(
-    codes: Any,
-    labels: Any,
-    offsets: Any,
-    people: Any,
+    codes: Array,
+    labels: Array,
+    offsets: Array,
+    people: Array,
     rows: int,
-    signs: Any,
-    mode: Any,
-    shape: Any,
-    out: Any,
-    room: Any,
+    signs: Array,
+    mode: Bundle,
+    shape: Bundle,
+    out: Bundle,
+    room: Bundle,
 ) -> None:
     """Those of ``people`` who are somebody, with at most ``rows`` records each."""
     find, emit = mode
@@ -272,20 +259,20 @@ def _batch(
 
 @jit
 def walk_few(
-    codes: Any,
-    labels: Any,
-    offsets: Any,
+    codes: Array,
+    labels: Array,
+    offsets: Array,
     start: int,
     stop: int,
-    signs: Any,
+    signs: Array,
     find: bool,
     emit: bool,
-    shape: Any,
-    out: Any,
-    room: Any,
+    shape: Bundle,
+    out: Bundle,
+    room: Bundle,
 ) -> None:
     """What ``line._walk`` does for the others: ``find`` widens every user's least and most mistakes, ``emit`` tallies
-    the changes of all directions of one voice, then of the other.
+    the changes of all directions of one score, then of the other.
 
     People wait for others of about the same number of records, so that at most half of a table is filled up.
     """
@@ -309,9 +296,6 @@ def walk_few(
             _batch(codes, labels, offsets, people, rows[kind], signs, mode, shape, out, room)
 
 
-Codes = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 SIGNS = {"above": 1, "below": -1}
 _RANKED = 32
 
@@ -321,7 +305,7 @@ _RANKED = 32
 
 @jit
 def _sort_users(
-    key: Any, tag: Any, offsets: Any, first: int, last: int, key_room: Any, tag_room: Any, stack: Any
+    key: Array, tag: Array, offsets: Array, first: int, last: int, key_room: Array, tag_room: Array, stack: Array
 ) -> None:
     for u in range(first, last):
         sort_span(key, tag, offsets[u], offsets[u + 1], key_room, tag_room, stack)
@@ -344,7 +328,7 @@ def sort_within_users(codes: Codes, labels: Bytes, offsets: Ints) -> tuple[Codes
 
 
 @jit
-def _cut_ends(at: Any, tag: Any, m: int, mistakes: Any, sign: int) -> Any:
+def _cut_ends(at: Array, tag: Array, m: int, mistakes: Any, sign: int) -> Any:
     """The least and the most mistakes of all cuts."""
     least, most = mistakes, mistakes
     for i in range(m):
@@ -355,7 +339,7 @@ def _cut_ends(at: Any, tag: Any, m: int, mistakes: Any, sign: int) -> Any:
 
 
 @jit
-def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, change: Any) -> Any:
+def _emit(at: Array, tag: Array, m: int, mistakes: Any, sign: int, free: int, values: Array, change: Array) -> Any:
     """Per record the change of the contribution when the cut passes it (0 if none); returns the contribution at cut
     0."""
     first = values[max(mistakes - free, 0)]
@@ -372,9 +356,18 @@ def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values
 
 @jit
 def _emit_two(
-    at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, other: Any, change: Any, second: Any
+    at: Array,
+    tag: Array,
+    m: int,
+    mistakes: Any,
+    sign: int,
+    free: int,
+    values: Array,
+    other: Array,
+    change: Array,
+    second: Array,
 ) -> Any:
-    """The same for two voices in one walk; returns both contributions at cut 0."""
+    """The same for two scores in one walk; returns both contributions at cut 0."""
     e = max(mistakes - free, 0)
     first, also = values[e], other[e]
     value, beside = first, also
@@ -390,8 +383,8 @@ def _emit_two(
 
 
 @jit
-def _cut_tally(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, moved: Any) -> Any:
-    """The changes of one voice, added to what every place has moved by so far."""
+def _cut_tally(at: Array, tag: Array, m: int, mistakes: Any, sign: int, free: int, values: Array, moved: Array) -> Any:
+    """The changes of one score, added to what every place has moved by so far."""
     first = values[max(mistakes - free, 0)]
     value = first
     for i in range(m):
@@ -407,7 +400,7 @@ def _cut_tally(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, v
 
 
 @jit
-def _by_rank(codes: Any, labels: Any, a: int, m: int, at: Any, tag: Any, room: Any) -> bool:
+def _by_rank(codes: Array, labels: Array, a: int, m: int, at: Array, tag: Array, room: Array) -> bool:
     """Sort up to ``_RANKED`` records by counting, for each, those below it: no branch to guess.  False if a code has
     more than 58 bits.
 
@@ -429,7 +422,7 @@ def _by_rank(codes: Any, labels: Any, a: int, m: int, at: Any, tag: Any, room: A
 
 
 @jit
-def _net(codes: Any, labels: Any, a: int, b: int, places: int, net: Any) -> Any:
+def _net(codes: Array, labels: Array, a: int, b: int, places: int, net: Array) -> Any:
     """Ones minus zeros at every place, in place of a sort where records outnumber places; returns the zeros."""
     for p in range(places):
         net[p] = 0
@@ -442,7 +435,7 @@ def _net(codes: Any, labels: Any, a: int, b: int, places: int, net: Any) -> Any:
 
 
 @jit
-def _net_ends(net: Any, places: int, mistakes: Any, sign: int) -> Any:
+def _net_ends(net: Array, places: int, mistakes: Any, sign: int) -> Any:
     """The least and the most mistakes of all cuts; a place without records changes nothing."""
     least, most = mistakes, mistakes
     for p in range(places):
@@ -452,8 +445,10 @@ def _net_ends(net: Any, places: int, mistakes: Any, sign: int) -> Any:
 
 
 @jit
-def _net_tally(net: Any, places: int, mistakes: Any, sign: int, free: int, cap: int, levels: int, moved: Any) -> Any:
-    """The changes of one voice, added to what every place has moved by so far."""
+def _net_tally(
+    net: Array, places: int, mistakes: Any, sign: int, free: int, cap: int, levels: int, moved: Array
+) -> Any:
+    """The changes of one score, added to what every place has moved by so far."""
     first = contribution(mistakes, free, 0, cap, levels)
     value = first
     for p in range(places):
@@ -466,7 +461,7 @@ def _net_tally(net: Any, places: int, mistakes: Any, sign: int, free: int, cap: 
 
 
 @jit
-def _cut_zeros(tag: Any, m: int) -> Any:
+def _cut_zeros(tag: Array, m: int) -> Any:
     zeros = np.int64(0)
     for i in range(m):
         zeros += 1 - np.int64(tag[i])
@@ -475,29 +470,29 @@ def _cut_zeros(tag: Any, m: int) -> Any:
 
 @jit
 def _walk(
-    codes: Any,
-    labels: Any,
-    offsets: Any,
+    codes: Array,
+    labels: Array,
+    offsets: Array,
     start: int,
     stop: int,
-    signs: Any,
+    signs: Array,
     find: bool,
     emit: bool,
-    shape: Any,
-    out: Any,
-    room: Any,
+    shape: Bundle,
+    out: Bundle,
+    room: Bundle,
 ) -> None:
     """``find``: widen every user's least and most mistakes to those of these directions; ``emit``: then write the
     events, or tally them where there are few places (people with few records are :func:`walk_few`'s).
 
-    Columns of changes, totals and tallies are the directions of one voice, then those of the other.
+    Columns of changes, totals and tallies are the directions of one score, then those of the other.
     """
     own, uses_minimum, offset, cap, levels = shape
     key, change, total, moved = out
     dense = moved.shape[1] > 0
     at, tag, at_room, tag_room, stack, values = room
-    voices, directions = len(cap), len(signs)
-    tabulated, filled = np.zeros(voices, dtype=np.int64), np.zeros(voices, dtype=np.int64)
+    n_scores, directions = len(cap), len(signs)
+    tabulated, filled = np.zeros(n_scores, dtype=np.int64), np.zeros(n_scores, dtype=np.int64)
     for u in range(start, stop):
         a, b = offsets[u], offsets[u + 1]
         m = b - a
@@ -511,7 +506,7 @@ def _walk(
                     least, most = _net_ends(values[0], places, zeros if sign > 0 else m - zeros, sign)
                     own[0, u], own[1, u] = min(own[0, u], least), max(own[1, u], most)
             free = offset[u] + (own[0, u] if uses_minimum else np.int64(0))
-            for c in range(directions * voices if emit else 0):
+            for c in range(directions * n_scores if emit else 0):
                 sign = signs[c % directions]
                 mistakes = zeros if sign > 0 else m - zeros
                 total[c] += _net_tally(
@@ -529,7 +524,7 @@ def _walk(
                 least, most = _cut_ends(at, tag, m, zeros if sign > 0 else m - zeros, sign)
                 own[0, u], own[1, u] = min(own[0, u], least), max(own[1, u], most)
         if emit:
-            for v in range(voices):
+            for v in range(n_scores):
                 if cap[v, u] != tabulated[v] or filled[v] < m:
                     tabulated[v], filled[v] = cap[v, u], m
                     for e in range(m + 1):
@@ -542,9 +537,9 @@ def _walk(
                 mistakes, d = zeros if signs[c] > 0 else m - zeros, directions + c
                 if dense:
                     total[c] += _cut_tally(at, tag, m, mistakes, signs[c], free, values[0], moved[c])
-                    if voices > 1:
+                    if n_scores > 1:
                         total[d] += _cut_tally(at, tag, m, mistakes, signs[c], free, values[1], moved[d])
-                elif voices > 1:
+                elif n_scores > 1:
                     first, also = _emit_two(
                         at, tag, m, mistakes, signs[c], free, values[0], values[1], change[a:b, c], change[a:b, d]
                     )
@@ -555,7 +550,7 @@ def _walk(
 
 
 @dataclass(frozen=True)
-class OneColumn:
+class _Seen:
     """Users seen through one column.  ``own``, least and most mistakes, is shared by the columns of a class, which
     widen it in turn."""
 
@@ -569,18 +564,29 @@ class OneColumn:
 
     @property
     def _columns(self) -> int:
-        return len(self.directions) * self.statistic.voices
+        return len(self.directions) * self.statistic.n_scores
 
-    def _run(
-        self, key: Codes, change: NDArray[Any], places: int = 0, *, find: bool, emit: bool
-    ) -> tuple[list[int], Ints]:
+    @property
+    def _signs(self) -> Ints:
+        return np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
+
+    @property
+    def _packed(self) -> tuple[Any, ...]:
+        """What the loops read of the statistic."""
+        return self.own, self.statistic.uses_minimum, *self.shape, self.statistic.bound
+
+
+@dataclass(frozen=True)
+class OneColumn(_Seen):
+    """Users seen through the cuts of one column."""
+
+    def _run(self, key: Codes, change: Array, places: int = 0, *, find: bool, emit: bool) -> tuple[list[int], Ints]:
         """Totals at cut 0, and with ``places`` what every place moves the totals by, instead of events."""
-        signs = np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
-        shape, columns = (self.own, self.statistic.uses_minimum, *self.shape, self.statistic.bound), self._columns
+        signs, shape, columns = self._signs, self._packed, self._columns
         width = places + 1 if places else 0  # one place beyond the last, where nothing happens
 
         def run(start: int, stop: int) -> tuple[Ints, Ints]:
-            n, voices = int(np.diff(self.offsets[start : stop + 1]).max()), self.statistic.voices
+            n, n_scores = int(np.diff(self.offsets[start : stop + 1]).max()), self.statistic.n_scores
             words, small = np.empty((2, n), dtype=np.uint64), np.empty((2, n), dtype=np.uint8)
             room = (
                 words[0],
@@ -588,14 +594,14 @@ class OneColumn:
                 words[1],
                 small[1],
                 np.empty(ROOM, dtype=np.int64),
-                np.empty((voices, n + 1), dtype=np.int64),
+                np.empty((n_scores, n + 1), dtype=np.int64),
             )
             total, moved = np.zeros(columns, dtype=np.int64), np.zeros((columns, width), dtype=np.int64)
             people = (self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape)
             if not places or n > FEW_RECORDS:
                 _walk(*people, (key, change, total, moved), room)
             if places:
-                walk_few(*people, (total, moved), few_room(voices))
+                walk_few(*people, (total, moved), few_room(n_scores))
             return total, moved
 
         found = spread(run, user_spans(self.offsets))
@@ -609,7 +615,7 @@ class OneColumn:
         self._run(np.empty(0, dtype=np.uint64), nothing, places, find=True, emit=False)
 
     def steps(self, base: int, size: int, whole: int, *, find: bool = False) -> list[Step]:
-        """Two steps (cut 0; cuts 1..size) for every voice and direction, with ids from ``base`` on, a voice ``whole``
+        """Two steps (cut 0; cuts 1..size) for every score and direction, with ids from ``base`` on, a score ``whole``
         ids after the other.
 
         ``find`` the least and most mistakes first.
@@ -629,8 +635,8 @@ class OneColumn:
         )
         out: list[Step] = []
         for c, (starts, scores) in enumerate(sums):
-            voice, direction = divmod(c, len(self.directions))
-            cut0 = base + voice * whole + direction * (size + 1)
+            which, direction = divmod(c, len(self.directions))
+            cut0 = base + which * whole + direction * (size + 1)
             out.append(Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)))
             out.append(Step(cut0 + 1, starts, size - 1, scores))
         return out
@@ -666,18 +672,18 @@ class _Levels:
 
 @jit
 def _moves(
-    codes: Any,
-    tag: Any,
-    offsets: Any,
-    kind: Any,
+    codes: Array,
+    tag: Array,
+    offsets: Array,
+    kind: Array,
     first: int,
     last: int,
     sign: int,
-    base: Any,
-    start: Any,
-    who: Any,
-    move: Any,
-    total: Any,
+    base: Array,
+    start: Array,
+    who: Array,
+    move: Array,
+    total: Array,
 ) -> None:
     """Per record the move of its user's mistakes when the cut passes it (0 if no table minds); ``total``: counts at cut
     0."""
@@ -703,7 +709,7 @@ def _moves(
 
 
 @jit
-def _sweep(key: Any, move: Any, base: Any, start: Any, who: Any, total: Any, least: Any) -> None:
+def _sweep(key: Array, move: Array, base: Array, start: Array, who: Array, total: Array, least: Array) -> None:
     """Running counts along the cuts; a count is looked at once all moves at a place are in."""
     mask = (np.int64(1) << _BITS) - 1
     opened = 0
@@ -765,3 +771,209 @@ def _least(users: Sequence[UserData], column: str, sign: int, levels: _Levels) -
     least = total.copy()
     _sweep(places[1:], moved, levels.base, levels.start, levels.who, total, least)
     return least
+
+
+# Single values
+#
+# A user's mistakes with "is v" are ``ones`` (records with label 1) for every value the user does not hold, and ``ones
+# + zeros(v) - ones(v)`` for a value v the user holds; "is not v" makes ``m - mistakes``.  So a user adds one number to
+# all rules of a direction and a correction to at most m of them: O(m) after the sort, on any domain.
+
+
+@jit
+def _ones(tag: Array, a: int, b: int) -> Any:
+    ones = np.int64(0)
+    for i in range(a, b):
+        ones += np.int64(tag[i])
+    return ones
+
+
+@jit
+def _value_ends(
+    key: Array, tag: Array, offsets: Array, start: int, stop: int, values: Any, signs: Array, own: Array
+) -> None:
+    """Widen every user's least and most mistakes to those of these directions.
+
+    ``values`` is the number of values a user must hold so that no rule is left with the mistakes of the others.
+    """
+    for u in range(start, stop):
+        a, b = offsets[u], offsets[u + 1]
+        if a == b:
+            continue
+        ones = _ones(tag, a, b)
+        least: Any = b - a
+        most: Any = np.int64(0)
+        mistakes: Any = ones
+        held = np.uint64(0)
+        for i in range(a, b):
+            mistakes += 1 - 2 * np.int64(tag[i])
+            if i + 1 == b or key[i + 1] != key[i]:
+                least, most = min(least, mistakes), max(most, mistakes)
+                mistakes = ones
+                held += np.uint64(1)
+        if held < values:
+            least, most = min(least, ones), max(most, ones)
+        for sign in signs:
+            if sign > 0:
+                own[0, u], own[1, u] = min(own[0, u], least), max(own[1, u], most)
+            else:
+                own[0, u], own[1, u] = min(own[0, u], b - a - most), max(own[1, u], b - a - least)
+
+
+@jit
+def _value_events(
+    key: Array,
+    tag: Array,
+    offsets: Array,
+    start: int,
+    stop: int,
+    signs: Array,
+    shape: Bundle,
+    change: Array,
+    total: Array,
+) -> None:
+    """Per distinct value of a user (at its last record) what it adds to the base; ``total`` sums the bases.
+
+    Columns are the directions of one score, then those of the other.
+    """
+    own, uses_minimum, offset, cap, levels = shape
+    for u in range(start, stop):
+        a, b = offsets[u], offsets[u + 1]
+        if a == b:
+            continue
+        ones = _ones(tag, a, b)
+        minimum: Any = own[0, u] if uses_minimum else np.int64(0)
+        for c in range(len(signs) * len(cap)):
+            sign, most = signs[c % len(signs)], cap[c // len(signs), u]
+            first = ones if sign > 0 else b - a - ones
+            base = contribution(first, minimum, offset[u], most, levels)
+            total[c] += base
+            mistakes: Any = first
+            for i in range(a, b):
+                mistakes += sign * (1 - 2 * np.int64(tag[i]))
+                change[i, c] = 0
+                if i + 1 == b or key[i + 1] != key[i]:
+                    change[i, c] = contribution(mistakes, minimum, offset[u], most, levels) - base
+                    mistakes = first
+
+
+@jit
+def _spikes(places: Array, totals: Array, base: int, last: Any, starts: Array, scores: Array) -> int:
+    """From running totals of what is added at each place: that place's own score, and back to ``base`` after it."""
+    n = 0
+    before: Any = 0
+    for i in range(len(places)):
+        starts[n], scores[n] = places[i], base + totals[i] - before
+        before = totals[i]
+        n += 1
+        if places[i] != last and (i + 1 == len(places) or places[i + 1] != places[i] + np.uint64(1)):
+            starts[n], scores[n] = places[i] + np.uint64(1), base
+            n += 1
+    return n
+
+
+def value_steps(at: int, size: int, base: int, places: Codes, totals: Ints, zero: bool) -> list[Step]:
+    """``base`` for the rules of ``size`` values from id ``at`` on, and at ``places[i]`` (the first one is 0) what
+    ``totals`` grows by there; with ``zero`` one more rule, of the base."""
+    last = np.uint64(size - 1)
+    apart = int(np.count_nonzero(np.diff(places) != 1)) + int(places[-1] != last)
+    starts, scores = np.empty(len(places) + apart, dtype=np.uint64), np.empty(len(places) + apart, dtype=np.int64)
+    _spikes(places, totals, base, last, starts, scores)
+    steps = [Step(at, starts, size - 1, scores)]
+    if zero:
+        steps.append(Step(at + size, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
+    return steps
+
+
+@dataclass(frozen=True)
+class OneValue(_Seen):
+    """Users seen through the values of one column, as :class:`OneColumn` sees them through its cuts: "above" is "is v",
+    "below" its opposite.  ``zero``: a last rule asks for a value nobody holds."""
+
+    zero: bool = True
+
+    def _find(self, key: Codes, tag: Bytes, size: int) -> None:
+        # No user holds 2**64 values, so the last code stands in for that number.
+        values, signs = np.uint64(min(size + self.zero, (1 << 64) - 1)), self._signs
+        spread(
+            lambda a, b: _value_ends(key, tag, self.offsets, a, b, values, signs, self.own), user_spans(self.offsets)
+        )
+
+    def find_ends(self, size: int) -> None:
+        """Widen ``own`` to each user's least and most mistakes over all rules."""
+        self._find(*sort_within_users(self.codes, self.labels, self.offsets), size)
+
+    def steps(self, base: int, size: int, whole: int, *, find: bool = False) -> list[Step]:
+        """The steps of every score and direction, with ids from ``base`` on, a score ``whole`` ids after the other;
+        ``find`` the least and most mistakes first."""
+        key, tag = sort_within_users(self.codes, self.labels, self.offsets)
+        if find:
+            self._find(key, tag, size)
+        signs, shape, columns = self._signs, self._packed, self._columns
+        change = np.empty((len(key), columns), dtype=change_type(self.statistic.bound))
+
+        def run(a: int, b: int) -> Ints:
+            total = np.zeros(columns, dtype=np.int64)
+            _value_events(key, tag, self.offsets, a, b, signs, shape, change, total)
+            return total
+
+        bases = sum(spread(run, user_spans(self.offsets)), start=np.zeros(columns, dtype=np.int64)).tolist()
+        out: list[Step] = []
+        for c, sums in enumerate(sum_events(key, change, [0] * columns, size)):
+            which, direction = divmod(c, len(self.directions))
+            out += value_steps(base + which * whole + direction * (size + self.zero), size, bases[c], *sums, self.zero)
+        return out
+
+
+# All columns of a class
+
+
+@dataclass(frozen=True)
+class Line:
+    """One column of a class: how many values it has, the id of its first rule, and whether its rules are cuts; else
+    they are "is v" and "is not v", with ``zero`` also of a value that nobody holds."""
+
+    size: int
+    base: int = 0
+    cuts: bool = True
+    zero: bool = True
+
+
+def fold_lines(
+    users: UserData, lines: Mapping[str, Line], directions: Sequence[str], statistic: Statistic, whole: int
+) -> Profile:
+    """The profile of ``whole`` rules, each about one of these columns."""
+    assert users.labels is not None
+    sizes = np.diff(users.offsets)
+    own = np.stack([sizes, np.zeros_like(sizes)])
+    rest = (users.labels, users.offsets, directions, own, statistic, statistic.shape(sizes))
+    seen = [
+        OneColumn(users.codes[name], *rest) if line.cuts else OneValue(users.codes[name], *rest, line.zero)
+        for name, line in lines.items()
+    ]
+    # A user's own best rule is the best over all columns; sorting a user again is cheaper than keeping every sorted
+    # column.
+    first = statistic.uses_minimum and len(lines) > 1
+    for column, line in zip(seen, lines.values() if first else ()):
+        column.find_ends(line.size)
+    steps = [
+        step
+        for column, line in zip(seen, lines.values())
+        for step in column.steps(line.base, line.size, whole, find=statistic.uses_minimum and not first)
+    ]
+    # All columns of one score come before those of the other.
+    return Profile(tuple(sorted(steps, key=lambda step: step.offset)), statistic.optimism(sizes, own))
+
+
+def zero_profile(lines: Iterable[Line], directions: int) -> Profile:
+    """The steps of :func:`fold_lines` for one score, with all scores zero."""
+    zero, start = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
+    steps: list[Step] = []
+    for line in lines:
+        for i in range(directions):
+            if line.cuts:
+                cut0 = line.base + i * (line.size + 1)
+                steps += (Step(cut0, start, 0, zero), Step(cut0 + 1, start, line.size - 1, zero))
+            else:
+                steps += value_steps(line.base + i * (line.size + line.zero), line.size, 0, start, zero, line.zero)
+    return Profile(tuple(steps))

@@ -14,16 +14,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privpac.arrays import Array, Codes, Ints
 from privpac.data.jit import jit
 from privpac.data.threads import even, spread
 
-__all__ = ["FEW_PLACES", "ROOM", "sort_span", "sorted_events", "sum_events", "sum_places"]
-
-Codes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Loads = NDArray[Any]
+Loads = Array
 
 _RUN, _FILL, _BITS = 24, 2, 9
 _TOP_BITS = 11
@@ -47,7 +43,7 @@ def _shift(span: Any, bits: int) -> Any:
 
 
 @jit
-def _insert(key: Any, load: Any, first: int, i: int, k: Any, t: Any) -> None:
+def _insert(key: Array, load: Array, first: int, i: int, k: Any, t: Any) -> None:
     """Put an entry into the sorted ``key[first:i]``."""
     j = i - 1
     while j >= first and key[j] > k:
@@ -59,7 +55,7 @@ def _insert(key: Any, load: Any, first: int, i: int, k: Any, t: Any) -> None:
 
 
 @jit
-def _is_sorted(key: Any, a: int, b: int) -> bool:
+def _is_sorted(key: Array, a: int, b: int) -> bool:
     i = a + 1
     while i < b and key[i] >= key[i - 1]:
         i += 1
@@ -67,7 +63,7 @@ def _is_sorted(key: Any, a: int, b: int) -> bool:
 
 
 @jit
-def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any, stack: Any) -> None:
+def sort_span(key: Array, load: Array, a: int, b: int, key_room: Array, load_room: Array, stack: Array) -> None:
     """Sort ``key[a:b]`` (uint64) with ``load`` alongside; the rooms hold ``b - a`` entries, ``stack`` holds
     ``ROOM``."""
     if b - a <= _RUN:
@@ -118,7 +114,7 @@ def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any
 
 
 @jit
-def _range(at: Any, change: Any, a: int, b: int, out: Any) -> None:
+def _range(at: Array, change: Array, a: int, b: int, out: Array) -> None:
     low, high, n = ~np.uint64(0), np.uint64(0), np.uint64(0)
     for i in range(a, b):
         if change[i] != 0:
@@ -128,14 +124,16 @@ def _range(at: Any, change: Any, a: int, b: int, out: Any) -> None:
 
 
 @jit
-def _count(at: Any, change: Any, a: int, b: int, low: Any, shift: Any, count: Any) -> None:
+def _count(at: Array, change: Array, a: int, b: int, low: Any, shift: Any, count: Array) -> None:
     for i in range(a, b):
         if change[i] != 0:
             count[np.int64((at[i] - low) >> shift)] += 1
 
 
 @jit
-def _scatter(at: Any, change: Any, a: int, b: int, low: Any, shift: Any, slot: Any, key: Any, load: Any) -> None:
+def _scatter(
+    at: Array, change: Array, a: int, b: int, low: Any, shift: Any, slot: Array, key: Array, load: Array
+) -> None:
     for i in range(a, b):
         if change[i] != 0:
             d = np.int64((at[i] - low) >> shift)
@@ -144,7 +142,9 @@ def _scatter(at: Any, change: Any, a: int, b: int, low: Any, shift: Any, slot: A
 
 
 @jit
-def _sort_buckets(key: Any, load: Any, ends: Any, a: int, b: int, key_room: Any, load_room: Any, stack: Any) -> None:
+def _sort_buckets(
+    key: Array, load: Array, ends: Array, a: int, b: int, key_room: Array, load_room: Array, stack: Array
+) -> None:
     for d in range(a, b):
         sort_span(key, load, ends[d], ends[d + 1], key_room, load_room, stack)
 
@@ -182,7 +182,7 @@ def sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
 
 
 @jit
-def _totals(key: Any, change: Any, first: int, total: Any) -> int:
+def _totals(key: Array, change: Array, first: int, total: Array) -> int:
     """Turn events at ``key[1:]`` into starts (0, then every place where the total moves) and totals; returns their
     number."""
     n = 0
@@ -200,7 +200,7 @@ def _totals(key: Any, change: Any, first: int, total: Any) -> int:
 
 
 @jit
-def _totals_of_all(key: Any, change: Any, first: Any, totals: Any) -> int:
+def _totals_of_all(key: Array, change: Array, first: Array, totals: Array) -> int:
     """The same for several columns at once, with the places where any of them moves."""
     n, columns = 0, change.shape[1]
     running, shown = first.copy(), first.copy()
@@ -225,7 +225,7 @@ def _totals_of_all(key: Any, change: Any, first: Any, totals: Any) -> int:
 
 
 @jit
-def _totals_of_two(key: Any, change: Any, first: int, second: int, one: Any, two: Any) -> int:
+def _totals_of_two(key: Array, change: Array, first: int, second: int, one: Array, two: Array) -> int:
     """The same for two columns."""
     n = 0
     if len(change) == 0 or key[1] != 0:
@@ -247,7 +247,7 @@ def _totals_of_two(key: Any, change: Any, first: int, second: int, one: Any, two
 
 
 @jit
-def _accumulate(at: Any, change: Any, out: Any) -> None:
+def _accumulate(at: Array, change: Array, out: Array) -> None:
     for i in range(len(at)):
         out[at[i]] += change[i]
 
@@ -303,6 +303,6 @@ def _room(spare: Codes | None, n: int) -> Ints:
     return np.empty(n, dtype=np.int64) if spare is None else spare[:n].view(np.int64)
 
 
-def _used(arrays: Sequence[NDArray[Any]], n: int, whole: int) -> list[NDArray[Any]]:
+def _used(arrays: Sequence[Array], n: int, whole: int) -> list[Array]:
     """The first ``n`` entries.  A view keeps the memory of all events alive, which is fine if most of it is used."""
     return [array[:n] if 4 * n > 3 * whole else array[:n].copy() for array in arrays]

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Array, Ints
 from privpac.data.jit import jit
 from privpac.data.threads import even, spread
+from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.cuts import sort_within_users
-from privpac.rules.statistics import Statistic
+from privpac.rules.profile import Statistic
 
-__all__ = ["Groups", "Terms", "group", "shared", "tally", "terms"]
-
-Ints = NDArray[np.int64]
 _FEW_POINTS, _SIZES = 1 << 12, (1 << 16) - 1
 _BRUIJN = 0x03F79D71B4CB0A89
 _LOWEST = np.argsort((np.uint64(_BRUIJN) << np.arange(64, dtype=np.uint64)) >> np.uint64(58))
@@ -48,7 +47,7 @@ class Groups(NamedTuple):
 class Terms(NamedTuple):
     """What turns mistakes into contributions, one entry per distinct user (see the formula of ``statistics``).
 
-    ``cap`` has one row for every voice.  The kernels write each user's least and most mistakes over the class into
+    ``cap`` has one row for every score.  The kernels write each user's least and most mistakes over the class into
     ``own``.
     """
 
@@ -75,7 +74,9 @@ def _mixed(mix: Any, place: Any, weight: Any) -> Any:
 
 
 @jit
-def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weights: Any, ones: Any, hashes: Any) -> int:
+def _compress(
+    key: Array, tag: Array, offsets: Array, starts: Array, places: Array, weights: Array, ones: Array, hashes: Array
+) -> int:
     """Signed counts of each user's distinct points, points of weight 0 left out; returns the entries used."""
     used = 0
     for u in range(len(offsets) - 1):
@@ -101,17 +102,17 @@ def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weight
 
 @jit
 def _collect(
-    points: Any,
-    tag: Any,
-    offsets: Any,
-    net: Any,
-    seen: Any,
-    lowest: Any,
-    starts: Any,
-    places: Any,
-    weights: Any,
-    ones: Any,
-    hashes: Any,
+    points: Array,
+    tag: Array,
+    offsets: Array,
+    net: Array,
+    seen: Array,
+    lowest: Array,
+    starts: Array,
+    places: Array,
+    weights: Array,
+    ones: Array,
+    hashes: Array,
 ) -> int:
     """The same of few points without a sort: ``net`` counts, a bit of ``seen`` for every point that occurs brings them
     back in order (``lowest``: see ``_LOWEST``)."""
@@ -142,7 +143,9 @@ def _collect(
 
 
 @jit
-def _merge(order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weights: Any, ones: Any, times: Any) -> None:
+def _merge(
+    order: Array, hashes: Array, sizes: Array, starts: Array, places: Array, weights: Array, ones: Array, times: Array
+) -> None:
     """Walk the users by hash; a user equal to the last one kept is counted there, in ``times``."""
     v = -1
     for i in range(len(order)):
@@ -181,23 +184,15 @@ def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints, 
     kept = np.flatnonzero(times)
     # By size, for what a kernel knows of a size serves many; users of one size as they lie in memory.
     kept = kept[np.argsort(np.minimum(sizes[kept], _SIZES).astype(np.uint16), kind="stable")]
-    return Groups(
-        starts[kept],
-        starts[kept + 1],
-        places[:used],
-        weights[:used],
-        ones[kept],
-        sizes[kept],
-        times[kept],
-    )
+    return Groups(starts[kept], starts[kept + 1], places[:used], weights[:used], ones[kept], sizes[kept], times[kept])
 
 
 @jit
 def tally(
-    row: Any, least: Any, m: int, offset: int, cap: Any, levels: int, times: int, values: Any, scores: Any
+    row: Array, least: Any, m: int, offset: int, cap: Array, levels: int, times: int, values: Array, scores: Array
 ) -> None:
     """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``: one cap and one row
-    of scores a voice.
+    of scores a score.
 
     The contribution lies in 0..levels: this bound is the sensitivity.  It is tabulated over 0..m, so that the loop over
     rules only looks it up.
@@ -212,7 +207,7 @@ def tally(
 
 
 def shared(groups: Groups, term: Terms, size: int, work: Callable[[int, int, Ints], None]) -> Ints:
-    """The scores of ``size`` rules, one row a voice: ``work(first, last, scores)`` adds those of some distinct users,
+    """The scores of ``size`` rules, one row a score: ``work(first, last, scores)`` adds those of some distinct users,
     in all threads.
 
     Every thread has scores of its own, so threads are few where classes are large.
@@ -229,3 +224,135 @@ def shared(groups: Groups, term: Terms, size: int, work: Callable[[int, int, Int
     for scores in more:
         first += scores
     return first
+
+
+# Users of at most 255 records: a rule's mistakes are a byte, and 16 or 32 rules are charged at once.
+#
+# Mistakes lie in 0..255, so that sums and differences of bytes, which are exact up to multiples of 256, are exact.
+# With ``v = min(max(e - b - offset, 0), cap)``, a byte, a user adds ``floor(levels * v / cap)`` to a rule.  No
+# division and no table is needed for that:
+#
+# * where ``cap`` divides ``levels`` it is ``levels / cap`` times ``v``: the ``v`` of many users are added up, in bytes,
+#   and multiplied once (``settle``);
+# * elsewhere, with ``levels = p * cap + rest`` and ``factor = ceil(2**16 * rest / cap)``, it is
+#
+#       p * v + ((v * factor) >> 16).
+#
+#   Proof.  ``factor * cap = 2**16 * rest + d`` with ``0 <= d < cap``, so ``v * factor / 2**16`` exceeds ``v * rest /
+#   cap`` by ``v * d / (cap * 2**16)``, which is less than ``1 / cap`` since ``v * d <= 255 * 254 < 2**16``: no integer
+#   lies between the two, for ``v * rest / cap`` has the denominator ``cap``.  As ``rest <= cap - 1`` and ``cap <=
+#   255``, ``factor <= 2**16 - 2**16 / 255 + 1``, which fits 16 bits.
+#
+# Sums of bytes and of 16 bits are *held* until one more user might overflow them, or charges otherwise.  Whatever fits
+# neither (large multiplicities, ``levels`` or caps) is tallied by a table.
+
+
+MOST_RECORDS = 255
+_MOST_CAP, _MOST_BYTE, _MOST_PAIR = 255, 255, 65535
+_FEW = 32  # of a larger cap, so few users fit a byte that 16 bits are faster
+
+
+@jit
+def extremes(row: Array) -> Any:
+    """The least and the most mistakes."""
+    least, most = row[0], row[0]
+    for h in range(len(row)):
+        least, most = min(least, row[h]), max(most, row[h])
+    return np.int64(least), np.int64(most)
+
+
+@jit
+def scaled(levels: int, cap: int) -> Any:
+    """``p`` and ``factor`` of the formula above, for ``cap`` and ``levels`` that fit it."""
+    rest = levels % cap
+    return levels // cap, (rest * 65536 + cap - 1) // cap
+
+
+@jit
+def holds(n_scores: int, size: int) -> Any:
+    """Room for sums not yet settled: bytes, 16 bits, and for each of the two by score what they are worth and the
+    most that a rule may have in them."""
+    return (
+        np.zeros((n_scores, size), np.uint8),
+        np.zeros((n_scores, size), np.uint16),
+        np.zeros((n_scores, 4), np.int64),
+    )
+
+
+@jit
+def _settle(sums: Array, unit: int, line: Array) -> None:
+    for h in range(len(line)):
+        line[h] += unit * np.int64(sums[h])
+        sums[h] = 0
+
+
+@jit
+def settle(held: Bundle, scores: Array) -> None:
+    """Add what is held to the scores."""
+    few, many, state = held
+    for v in range(len(scores)):
+        if state[v, 1]:
+            _settle(few[v], state[v, 0], scores[v])
+        if state[v, 3]:
+            _settle(many[v], state[v, 2], scores[v])
+        state[v, 1], state[v, 3] = 0, 0
+
+
+@jit
+def _add_bytes(row: Array, base: Any, free: Any, cap: Any, sums: Array) -> None:
+    for h in range(len(row)):
+        above = np.uint8(row[h] - base)
+        sums[h] += min(np.uint8(max(above, free) - free), cap)
+
+
+@jit
+def _add_pairs(row: Array, base: Any, free: Any, cap: Any, p: Any, factor: Any, times: Any, sums: Array) -> None:
+    for h in range(len(row)):
+        above = np.uint8(row[h] - base)
+        v = min(np.uint8(max(above, free) - free), cap)
+        sums[h] += np.uint16(times * np.uint16(np.uint16(p * v) + np.uint16((np.uint16(v) * factor) >> 16)))
+
+
+@jit
+def charge(
+    row: Array,
+    least: Any,
+    m: int,
+    offset: int,
+    cap: Array,
+    levels: int,
+    times: int,
+    elsewhere: Array,
+    values: Array,
+    held: Bundle,
+    scores: Array,
+) -> None:
+    """Add ``times`` times one user's contribution to every rule, as ``tally`` does, to what is held or to the scores;
+    scores with a number ``elsewhere`` are left out.  ``values`` has room for 256."""
+    few, many, state = held
+    free = np.uint8(min(offset, MOST_RECORDS))  # as good as any larger one
+    for v in range(len(cap)):
+        c = cap[v]
+        if elsewhere[v]:
+            continue
+        # What the sums are worth, and the most that this user adds to one of them.
+        whole = levels % c == 0
+        unit = levels // c if whole else 1
+        most = c if whole else levels
+        if c > _MOST_CAP or times * most > _MOST_PAIR:
+            tally(row, least, m, offset, cap[v : v + 1], levels, times, values, scores[v : v + 1])
+        elif whole and times == 1 and c <= _FEW:
+            if state[v, 0] != unit or state[v, 1] + c > _MOST_BYTE:
+                _settle(few[v], state[v, 0], scores[v])
+                state[v, 0], state[v, 1] = unit, 0
+            state[v, 1] += c
+            _add_bytes(row, np.uint8(least), free, np.uint8(c), few[v])
+        else:
+            if state[v, 2] != unit or state[v, 3] + times * most > _MOST_PAIR:
+                _settle(many[v], state[v, 2], scores[v])
+                state[v, 2], state[v, 3] = unit, 0
+            state[v, 3] += times * most
+            p, factor = (1, 0) if whole else scaled(levels, c)
+            _add_pairs(
+                row, np.uint8(least), free, np.uint8(c), np.uint16(p), np.uint16(factor), np.uint16(times), many[v]
+            )

@@ -10,11 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.arrays import Ints
 from privpac.data.jit import jit
-
-__all__ = ["user_tables"]
-
-Ints = NDArray[np.int64]
 
 
 @jit

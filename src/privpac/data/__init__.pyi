@@ -1,0 +1,17 @@
+from .domains import Categories as Categories
+from .domains import Dates as Dates
+from .domains import Domain as Domain
+from .domains import Floats as Floats
+from .domains import Grid as Grid
+from .domains import Integers as Integers
+from .domains import Missing as Missing
+from .domains import Texts as Texts
+from .domains import parse_domain as parse_domain
+from .domains import parse_feature as parse_feature
+from .schema import OnInvalid as OnInvalid
+from .schema_file import Schema as Schema
+from .spec import TableSpec as TableSpec
+from .suggest import suggest_domains as suggest_domains
+from .users import Kernel as Kernel
+from .users import UserData as UserData
+from .users import Users as Users

@@ -126,6 +126,7 @@ def _ask(
         with urllib.request.build_opener(*handlers).open(request, timeout=_PATIENCE) as answer:
             served, status, data = answer.headers.get("Privpac-Run", ""), answer.status, answer.read(_MOST)
     except urllib.error.HTTPError as error:
+        error.close()
         redirect = "a redirect, which is not followed; nothing was sent on" if error.code < 400 else "unknown"
         why = _WHY.get(error.code, redirect)
         raise ParameterError(f"the collector did not take the submission (status {error.code}: {why})") from None

@@ -2,7 +2,7 @@
 ``python kernels/compile.py --add FILE``.
 
 Every function under ``@jit`` that Python calls is compiled by numba for the argument types in ``signatures.json``, and
-all of them are linked into one shared library beside ``privpac/data/native.py``, which calls it without numba: an
+all of them are linked into one shared library beside ``privpac/data/loops.py``, which calls it without numba: an
 installed privpac neither needs a compiler of 200 MB nor waits for one.  The loops are read from the source by name, so
 that building needs numpy and numba and none of the packages which the modules around the loops import.
 
@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "privpac"
 SIGNATURES = HERE / "signatures.json"
-#: Intel from 2013, AMD from 2015 on, as polars wants it (privpac/data/native.py looks first); the same bits as on other
+#: Intel from 2013, AMD from 2015 on, as polars wants it (privpac/data/loops.py looks first); the same bits as on other
 #: processors, for no loop allows contraction.
 CPU = {"x86_64": "x86-64-v3", "AMD64": "x86-64-v3"}.get(platform.machine(), "generic")
 
@@ -291,7 +291,7 @@ def _recipe() -> str:
 
 
 def build(package: Path) -> list[Path]:
-    """Write the library and its index beside ``native.py``, unless they are there already; returns both paths."""
+    """Write the library and its index beside ``loops.py``, unless they are there already; returns both paths."""
     library, listing = package / "data" / "_kernels.so", package / "data" / "_kernels.json"
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = CPU, ""  # before numba is loaded
     recipe = _recipe()

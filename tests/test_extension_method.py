@@ -31,9 +31,8 @@ from privpac.data import Users
 from privpac.errors import ParameterError
 from privpac.law import Law
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of
-from privpac.methods.goal import RuleGoal
-from privpac.methods.record import RIGHT_RULE, Method, PlannedMethod
-from privpac.methods.registry import METHODS, register_method
+from privpac.methods.planned import RuleGoal
+from privpac.methods.registry import METHODS, RIGHT_RULE, Method, PlannedMethod, register_method
 from privpac.methods.simulation import Simulation, excess_on, fixed_draws
 from privpac.parameters import named
 from privpac.report import report_html

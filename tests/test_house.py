@@ -25,7 +25,6 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 GROUND = {
     "arrays",
-    "binomial",
     "bisection",
     "composition",
     "display",

@@ -6,6 +6,7 @@ devices load ``privpac.device`` where nothing else is installed.
 """
 
 import ast
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -89,7 +90,9 @@ def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, there = homes[name]
         module = import_module(home)
-        return getattr(module, there) if there else module
+        value = getattr(module, there) if there else module
+        setattr(sys.modules[package], name, value)  # found at once from now on
+        return value
 
     public = sorted(homes)
     return load, lambda: list(public), public

@@ -19,13 +19,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.binomial import gap
 from privpac.bisection import half_way, least, least_between, narrow
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.sample_size import SLACK, Certificate, open_unit, positive, relation
-from privpac.special import betainc, betaincc, binom, entr, ndtr, ndtri
+from privpac.special import betainc, betaincc, binom, entr, gap, ndtr, ndtri
 
 STRICT = 1 + 1e-9
 """Tasks need a bias strictly above the one that is just not learned."""

@@ -25,7 +25,7 @@ from privpac.methods.hierarchy.tree_learner import NamedParts, TreeLearner
 from privpac.methods.hierarchy.tree_plan import tree_target
 from privpac.methods.planned import read_goal
 from privpac.methods.prediction.service_plan import service_target
-from privpac.methods.record import PlannedMethod, resolve
+from privpac.methods.registry import PlannedMethod, resolve
 from privpac.papers.few_examples_per_user.pairwise_plan import pairwise_votes
 from privpac.planning.query import PLANNED_FAMILIES
 from privpac.planning.rules import RuleTarget, rule_target

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
 
-from privpac import binomial
-from privpac.binomial import crosses
+from privpac import special
 from privpac.bounds import cross, gap, psi, psi_exact, robust_gap, robust_t
 from privpac.errors import ParameterError, TooLargeError
+from privpac.special import crosses
 
 rates = st.fractions(min_value=0, max_value=1, max_denominator=40)
 
@@ -89,8 +89,8 @@ def test_robust_t_is_the_best_threshold_by_brute_force(
 def test_a_threshold_costs_the_logarithm_of_the_records(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Users with thousands of records each, all of different numbers, must not cost seconds."""
     asked: list[int] = []
-    monkeypatch.setattr(binomial, "betainc", lambda a, b, x: asked.append(np.size(a)) or betainc(a, b, x))
-    binomial._robust.cache_clear()
+    monkeypatch.setattr(special, "betainc", lambda a, b, x: asked.append(np.size(a)) or betainc(a, b, x))
+    special._robust.cache_clear()
     robust_t(m, "1/8", "1/8", "1/10")
     assert sum(asked) <= 12 * m.bit_length() + 40
 

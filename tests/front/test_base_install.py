@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.front import base_install
 
-from privpac.data.native import available
+from privpac.data.loops import available
 from privpac.lazy import EXTRAS
 
 

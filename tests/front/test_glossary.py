@@ -13,8 +13,7 @@ from test_help import COMMANDS
 
 import privpac as pp
 import privpac.sklearn
-from privpac.methods.registry import METHODS, RECOMMENDED
-from privpac.methods.settings import flag
+from privpac.methods.registry import METHODS, RECOMMENDED, flag
 from privpac.rules.named import RULES
 
 PAGE = Path(pp.__file__).parents[2] / "docs" / "glossary.md"

@@ -13,7 +13,7 @@ from commands import Command
 
 import privpac as pp
 from privpac.errors import ParameterError
-from privpac.methods.default import default_rules
+from privpac.methods.registry import default_rules
 from privpac.report import report_html
 from privpac.rules.scorecards import Scorecard
 from privpac.sklearn import PrivateRuleClassifier

@@ -166,7 +166,7 @@ def test_numba_takes_no_cache_from_the_working_directory(tmp_path: Path) -> None
     """It unpickles what lies in its cache, and a file of the working directory may name the place."""
     pytest.importorskip("yaml", reason="without it numba does not read the file")
     (tmp_path / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'theirs'}\n")
-    code = "from privpac.data import jit, grouping; print(jit._compile(grouping.mix.py_func)._cache.cache_path)"
+    code = "from privpac.data import loops, grouping; print(loops._compile(grouping.mix.py_func)._cache.cache_path)"
     line = started([])
     line[3] = line[3].replace(MAIN, code)
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}

@@ -15,8 +15,8 @@ import privpac as pp
 from privpac.api.learn import prepare
 from privpac.data import Categories, Floats, Integers, Missing
 from privpac.errors import ParameterError
-from privpac.methods import default
-from privpac.methods.default import WideDefault, default_rules
+from privpac.methods import registry
+from privpac.methods.registry import WideDefault, default_rules
 from privpac.report import report_html
 from privpac.rules.small_trees import SmallTree, SmallTrees
 from privpac.sklearn import PrivateRuleClassifier
@@ -68,7 +68,7 @@ def test_a_named_method_decides_too() -> None:
 
 
 def test_a_delta_and_enough_people_open_the_door_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default, "WIDE", {"mean": WideDefault("mean", 200, lambda columns: pp.Stumps(columns))})
+    monkeypatch.setattr(registry, "WIDE", {"mean": WideDefault("mean", 200, lambda columns: pp.Stumps(columns))})
     features = dict.fromkeys((f"x{j}" for j in range(6)), TEN)
 
     def method(**facts: Any) -> str:

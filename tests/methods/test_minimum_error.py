@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.binomial import MAX_RECORDS, cross, psi_exact
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.methods.base import Bound
@@ -20,6 +19,7 @@ from privpac.papers.pure_agnostic import minimum_error
 from privpac.papers.pure_agnostic.minimum_error import MinimumError, PrivateCompare, _entry, estimate_rounds
 from privpac.papers.pure_agnostic.sizes import AdmissibleUsers, read_sizes, size_counts
 from privpac.rules.cuts import Thresholds
+from privpac.special import MAX_RECORDS, cross, psi_exact
 from privpac.testing import SeededRng, insecure_randomness
 
 DOMAIN = Integers(0, 3)

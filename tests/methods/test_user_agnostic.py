@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.binomial import robust_t
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.law import Law
@@ -20,6 +19,7 @@ from privpac.papers.pure_agnostic.surrogate_selection import SurrogateSelection
 from privpac.rules.cuts import Thresholds
 from privpac.rules.enumerated import FiniteClass
 from privpac.rules.points import Points
+from privpac.special import robust_t
 
 DOMAIN = Integers(0, 9)
 PEOPLE = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)], []], features={"x": DOMAIN})

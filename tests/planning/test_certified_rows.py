@@ -16,8 +16,7 @@ from privpac.api.learn import learner_for
 from privpac.cli.options import with_settings
 from privpac.data import parse_feature
 from privpac.errors import ParameterError
-from privpac.methods.registry import METHODS, learner_options
-from privpac.methods.settings import COMMON, flag, read_settings, setting_text
+from privpac.methods.registry import COMMON, METHODS, flag, learner_options, read_settings, setting_text
 from privpac.rules import PathTree
 
 CUTS = pp.Thresholds(pp.Integers(0, 15), "x")

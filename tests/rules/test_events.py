@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privpac.data import threads as spreading
-from privpac.data.threads import even, spread, user_spans
+from privpac.data import loops as spreading
+from privpac.data.loops import even, spread, user_spans
 from privpac.rules.kernels.cuts import sort_within_users
 from privpac.rules.kernels.events import sum_events
 

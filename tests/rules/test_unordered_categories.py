@@ -21,7 +21,7 @@ from privpac.distributions.quantiles import QuantileLearner
 from privpac.errors import ParameterError
 from privpac.methods import HybridSelection, PrivateMedian
 from privpac.methods.agreement.agreement_learner import AgreedRules
-from privpac.methods.default import default_rules
+from privpac.methods.registry import default_rules
 from privpac.protocols import LocalProtocol
 from privpac.protocols.domains import column_of, domain_of
 from privpac.report.rule import class_of

@@ -39,16 +39,20 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.methods.base import ITEM_LEVEL, Learner
-from privpac.methods.default import Choice, DefaultRules, default_method, default_rules, unused
-from privpac.methods.record import Method
 from privpac.methods.registry import (
     METHODS,
     PUBLIC_FACTS,
+    Choice,
+    DefaultRules,
+    Method,
     as_tree,
     build_learner,
     check_learns,
     chosen_by_parameters,
     class_of_rules,
+    default_method,
+    default_rules,
+    unused,
 )
 from privpac.result import Released
 from privpac.rules.base import ConceptClass, with_domains

@@ -12,8 +12,7 @@ from rich.table import Table
 
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
-from privpac.methods.record import PROMISES, Method
-from privpac.methods.registry import METHODS, method_named
+from privpac.methods.registry import METHODS, PROMISES, Method, method_named
 
 COLUMNS = ("method", "what it does", "learns", "privacy", "accuracy", "relations", "needs", "when to use it")
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from privpac.auditing.refutation import Claim
 from privpac.errors import ParameterError, TooLargeError
 from privpac.methods.planned import Target
-from privpac.methods.record import PlannedMethod, resolve
+from privpac.methods.registry import PlannedMethod, resolve
 from privpac.sample_size import Certificate
 
 

@@ -41,7 +41,7 @@ from privpac.distributions.family_plan import (
 )
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.guarantee import Neighbours
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import PlannedMethod
 from privpac.methods.simulation import fixed_draws
 from privpac.parameters import COUNT_LEVELS
 from privpac.sample_size import Certificate

@@ -45,17 +45,16 @@ from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.guarantee import Neighbours
 from privpac.mechanisms.choosing import choosing_law
 from privpac.methods.base import Selection
-from privpac.methods.goal import RuleGoal
 from privpac.methods.hierarchy.tree_learner import NodeChoice, TreeLearner
 from privpac.methods.hierarchy.tree_plan import TreeTarget
 from privpac.methods.hybrid import HybridSelection
+from privpac.methods.planned import RuleGoal
 from privpac.methods.prediction.relabel import BoundSplit
 from privpac.methods.prediction.service_plan import ServiceTarget, plan_service
 from privpac.methods.prediction.session import vote_law
 from privpac.methods.prediction.voters import VotePredictor
 from privpac.methods.realizable import RealizableSelection
-from privpac.methods.record import PlannedMethod, resolve
-from privpac.methods.registry import METHODS
+from privpac.methods.registry import METHODS, PlannedMethod, resolve
 from privpac.methods.regret import RegretSelection
 from privpac.methods.simulation import ModelRng, fixed_draws
 from privpac.parameters import own_clip

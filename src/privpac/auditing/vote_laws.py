@@ -37,7 +37,7 @@ from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
 from privpac.methods.agreement.agreement_learner import pure_selection
 from privpac.methods.agreement.plurality import CLEAR, shuffle_edge
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import PlannedMethod
 from privpac.methods.simulation import Draws, ModelRng, fixed_draws
 from privpac.protocols.agreement_plan import (
     AgreementTarget,

@@ -1,9 +1,3 @@
-from privpac.binomial import cross as cross
-from privpac.binomial import gap as gap
-from privpac.binomial import psi as psi
-from privpac.binomial import psi_exact as psi_exact
-from privpac.binomial import robust_gap as robust_gap
-from privpac.binomial import robust_t as robust_t
 from privpac.distributions.histogram import certify_counts as certify_counts
 from privpac.distributions.quantiles.ranks import certify_quantile as certify_quantile
 from privpac.distributions.selection.accuracy import clipped_mean as clipped_mean
@@ -132,3 +126,9 @@ from privpac.papers.vc_dimension_one.interior_sample_size import pairs_failure a
 from privpac.papers.vc_dimension_one.interior_sample_size import reductions_to_constant as reductions_to_constant
 from privpac.papers.vc_dimension_one.interior_sample_size import walk_failure as walk_failure
 from privpac.sample_size import Certificate as Certificate
+from privpac.special import cross as cross
+from privpac.special import gap as gap
+from privpac.special import psi as psi
+from privpac.special import psi_exact as psi_exact
+from privpac.special import robust_gap as robust_gap
+from privpac.special import robust_t as robust_t

@@ -118,7 +118,7 @@ def in_flags(error: Exception) -> str:
     >>> in_flags(error)
     '--people-are odd needs --people; epsilon must be > 0'
     """
-    from privpac.methods.settings import flag
+    from privpac.methods.registry import flag
 
     options: frozenset[str] = getattr(error, "options", frozenset())
 

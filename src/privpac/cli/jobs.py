@@ -3,7 +3,7 @@
 ``@command(pp.quantile, ...)`` gives a command the options of the function that it calls: names, types and defaults from
 its signature, help from its Parameters section.  A command that reads a table gets the fields of a ``TableSpec`` as
 options as well, and a :class:`Job` that reads the table, spends, and hands over what was released.  What the library
-checks is not checked here again: its errors name options because :func:`privpac.methods.settings.flag` maps the names.
+checks is not checked here again: its errors name options because :func:`privpac.methods.registry.flag` maps the names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privpac.data import Domain, UserData
 from privpac.data.readers import CsvFormat
 from privpac.data.spec import TableSpec
 from privpac.ledger import BudgetLedger, check_room
-from privpac.methods.settings import flag
+from privpac.methods.registry import flag
 from privpac.result import Released
 
 # What a command is told of the table, by the name of its parameter.

@@ -22,8 +22,7 @@ from privpac.cli.options import (
     wants_tree,
     with_settings,
 )
-from privpac.methods.registry import RECOMMENDED, named_class
-from privpac.methods.settings import read_settings
+from privpac.methods.registry import RECOMMENDED, named_class, read_settings
 from privpac.planning import Plan
 from privpac.result import Released
 from privpac.rules.base import RULES, ConceptClass

@@ -17,7 +17,7 @@ from privpac.data.readers import CsvFormat, expand
 from privpac.errors import ParameterError
 from privpac.lazy import need
 from privpac.ledger import BudgetLedger
-from privpac.methods.settings import flag
+from privpac.methods.registry import flag
 from privpac.rules.base import RULES
 from privpac.rules.hierarchies import VC1Tree, parse_tree
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Array, Bytes, Words
 from privpac.data.columns import holds_text, missing, numbers
 from privpac.data.grouping import dictionary
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.data.schema import Encoded, Verdict, wrong_type
 
 _LIMIT = 4096  # digits and exponents beyond this are far outside every domain

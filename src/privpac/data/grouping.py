@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Bools, Bytes, Words
 from privpac.data.columns import buffers, numbers, text
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]

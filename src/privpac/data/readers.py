@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from privpac.data.columns import check_arrow, column, plain, sound
 from privpac.data.ids import id_column
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 from privpac.lazy import need

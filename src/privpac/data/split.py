@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Bytes, Words
 from privpac.data.columns import buffers, text
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 

@@ -37,7 +37,7 @@ from privpac.data.schema_file import TableFields, shows_fields, table_spec
 from privpac.data.spec import NamedFeatures, TableSpec
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.display import Shown
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import IncompatibleGuarantees, ParameterError, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of, positive_int
 
@@ -83,6 +83,20 @@ class Users(Protocol):
 
     def fold(self, kernel: Kernel[_P]) -> _P:
         """The kernel's value over all users."""
+
+
+def check_users(data: Users, unit: Unit) -> None:
+    """Data of users, grouped as the learner's promise says."""
+    if not hasattr(data, "fold") or not hasattr(data, "unit"):
+        raise TypeError(
+            f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., "
+            "label=...)"
+        )
+    if data.unit != unit:
+        raise IncompatibleGuarantees(
+            f"the learner promises privacy per {unit} but the data are grouped per {data.unit}; "
+            "name the user column when building UserData, or set unit='item' on purpose"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -61,7 +61,7 @@ from privpac.methods.planned import (
     privacy_words,
     read_goal,
 )
-from privpac.methods.record import PlannedMethod, resolve
+from privpac.methods.registry import PlannedMethod, resolve
 from privpac.methods.simulation import Draws, Simulation, fixed_draws
 from privpac.parameters import COUNT_LEVELS, DEFAULT_BETA
 from privpac.sample_size import Certificate

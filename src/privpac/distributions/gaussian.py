@@ -27,7 +27,7 @@ from attrs import field, frozen
 from privpac.arrays import Floats64, Ints
 from privpac.bisection import least
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.distributions.base import BoundUsers, DistributionLearner
 from privpac.distributions.cells import is_numeric, values_of
 from privpac.distributions.results import GaussianDistribution

@@ -38,7 +38,7 @@ from attrs import field, frozen
 from privpac.arrays import Ints
 from privpac.composition import zcdp_epsilon
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.distributions.base import BoundUsers, DistributionLearner, Sum
 from privpac.distributions.cells import MAX_CELLS, CodeCells, LineCells, Partition, is_numeric, read_edges
 from privpac.distributions.results import DiscreteDistribution, Distribution, HistogramDistribution, ProductDistribution

@@ -29,7 +29,7 @@ from privpac.arrays import Codes, Ints
 from privpac.bisection import least
 from privpac.data import Domain, UserData
 from privpac.data.grouping import ranked
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.distributions.base import BoundUsers
 from privpac.distributions.cells import Partition
 from privpac.distributions.histogram import Contribution, Histogram, NoiseKind, with_cap

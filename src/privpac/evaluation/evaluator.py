@@ -28,12 +28,13 @@ from privpac.bisection import least_from
 from privpac.data import Domain, Integers, UserData
 from privpac.data.columns import moments
 from privpac.data.grouping import ranked
+from privpac.data.users import check_users
 from privpac.errors import InfeasibleError, NoReleaseError, ParameterError, SchemaError
 from privpac.evaluation.results import CELLS, LEAST_NOISE, CellKind, Evaluation, Weight, percent, sure
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.methods.base import Learner, check_users, count_users
+from privpac.methods.base import Learner, count_users
 from privpac.parameters import (
     DEFAULT_LEVELS,
     bounds,

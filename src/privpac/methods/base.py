@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attrs import evolve, field, frozen
 
 from privpac.composition import compose_basic
-from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
+from privpac.data.users import check_users
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
@@ -79,20 +80,6 @@ class Learner(ABC):
     def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> Released:
         """Validate, spend, touch the data, return."""
         return release(self, data, rng=rng, ledger=ledger, label=type(self).__name__)
-
-
-def check_users(data: Users, unit: Unit) -> None:
-    """Data of users, grouped as the learner's promise says."""
-    if not hasattr(data, "fold") or not hasattr(data, "unit"):
-        raise TypeError(
-            f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., "
-            "label=...)"
-        )
-    if data.unit != unit:
-        raise IncompatibleGuarantees(
-            f"the learner promises privacy per {unit} but the data are grouped per {data.unit}; "
-            "name the user column when building UserData, or set unit='item' on purpose"
-        )
 
 
 @frozen(slots=False, repr=False)

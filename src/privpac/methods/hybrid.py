@@ -43,8 +43,8 @@ from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.law.blocks import Cell
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of
-from privpac.methods.goal import RuleGoal, kept_by_numbers
-from privpac.methods.record import PlannedMethod
+from privpac.methods.planned import RuleGoal, kept_by_numbers
+from privpac.methods.registry import PlannedMethod
 from privpac.methods.regret import (
     ALPHA_BOTTOM,
     MAX_REGRET_RECORDS,

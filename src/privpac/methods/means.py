@@ -33,7 +33,7 @@ from attrs import field, frozen
 
 from privpac.arrays import Codes, Ints
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Guarantee, Neighbours, Unit

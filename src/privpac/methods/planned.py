@@ -1,9 +1,9 @@
-"""What may be planned for, as one idea: a target says what is wanted, which methods are known for it, what can be
-simulated of them, and which one to use.
+"""What may be planned for: the goal of a rule as public numbers, of which certificates are functions, and targets.
 
-A concrete target is a frozen dataclass of public numbers and stands with the method, or the family, that it is about.
-One :class:`PlannedMethod` for each line of its plan; the plan itself (:mod:`privpac.planning.plans`) knows of no
-particular target.
+A target says what is wanted, which methods are known for it, what can be simulated of them, and which one to use.  It
+is a frozen dataclass of public numbers and stands with the method, or the family, that it is about.  One
+:class:`PlannedMethod` for each line of its plan; the plan itself (:mod:`privpac.planning.plans`) knows of no particular
+target.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from privpac.data import Domain
@@ -21,12 +22,8 @@ from privpac.errors import InfeasibleError, ParameterError, PrivpacError, TooLar
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
 from privpac.methods.base import Learner
-from privpac.methods.default import Choice
-from privpac.methods.goal import RuleGoal
-from privpac.methods.record import PlannedMethod
-from privpac.methods.registry import METHODS, build_learner, learner_options
-from privpac.methods.settings import COMMON, flag
-from privpac.methods.settings import setting_text as setting_text
+from privpac.methods.registry import COMMON, METHODS, Choice, PlannedMethod, build_learner, flag, learner_options
+from privpac.methods.registry import setting_text as setting_text
 from privpac.parameters import read_epsilon
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
@@ -36,6 +33,92 @@ from privpac.sample_size import Certificate
 
 if TYPE_CHECKING:
     from privpac.methods.simulation import Simulation
+    from privpac.rules.base import ConceptClass
+    from privpac.rules.populations import Population
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What a certificate of selection reads of a class."""
+
+    size: int
+    log_size: float
+    bits: int
+    cut_direction: str | None
+
+
+@dataclass(frozen=True)
+class RuleGoal:
+    """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
+
+    ``users`` (what is declared about the people), ``model_noise`` and ``population`` set the model of predictions and
+    are no part of a certificate.
+    """
+
+    concept: ConceptClass
+    epsilon: Fraction
+    alpha: Fraction
+    beta: Fraction
+    neighbours: Neighbours
+    noise: Fraction | None = None
+    users: str | None = None
+    population: Population | None = None
+    model_noise: Fraction | None = None
+    every_method: bool = False
+    """Whether methods that are not recommended are planned too."""
+    representation: str | None = None
+    """A public set that stands in for the class, by name."""
+    within: int | None = None
+    """Ask whether exactly so many users are enough: an inverse plan."""
+
+    @property
+    def delta(self) -> Fraction:
+        """All methods for rules are pure."""
+        return Fraction(0)
+
+    @property
+    def theta(self) -> Fraction:
+        return self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
+
+    @property
+    def on_a_line(self) -> bool:
+        return self.concept.cut_direction not in (None, "both")
+
+    @property
+    def bounded_noise(self) -> bool:
+        """Whether certificates for a bounded noise rate apply."""
+        return self.noise is not None and self.on_a_line
+
+    @property
+    def accuracy(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What most certificates take."""
+        return {**self.accuracy, "epsilon": self.epsilon, "neighbours": self.neighbours}
+
+    @property
+    def numbers(self) -> RuleGoal:
+        """This goal without the class, of which only the sizes matter, and without the people."""
+        own = self.concept
+        sizes: Any = _Sizes(own.size, own.log_size, own.bits, own.cut_direction)
+        return RuleGoal(
+            sizes, self.epsilon, self.alpha, self.beta, self.neighbours, noise=self.noise, within=self.within
+        )
+
+
+def kept_by_numbers(certify: Callable[[RuleGoal, int], Certificate]) -> Callable[[RuleGoal, int], Certificate]:
+    """The certificates found are kept by the public numbers they are functions of: a page of plans, an inverse plan and
+    the next question ask for many of them again."""
+    found = lru_cache(maxsize=1 << 12)(certify)
+
+    @wraps(certify)
+    def of_numbers(goal: RuleGoal, m: int) -> Certificate:
+        return found(goal.numbers, m)
+
+    return of_numbers
+
 
 # One line of a plan with its numbers, whichever of the three questions it answers.
 

@@ -22,7 +22,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of, public_table, shown_table
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import PlannedMethod
 from privpac.parameters import named
 from privpac.result import Released
 from privpac.rng import Rng
@@ -32,7 +32,7 @@ from privpac.special import betainc
 
 if TYPE_CHECKING:
     from privpac.data import Users
-    from privpac.methods.goal import RuleGoal
+    from privpac.methods.planned import RuleGoal
 
 # Users that realizable selection needs: some rule is (nearly) perfect, and each user counts once.
 #

@@ -1,31 +1,180 @@
-"""The methods: one record of facts for each, and the learners behind the names that people type.
+"""The methods: one record of facts for each, the learners behind the names that people type, and the default.
 
 Everything that is true of a method stands here once: what it is called, which learner it runs with which parameters
 set, which classes of rules it learns, what has to be declared for it, what it promises, and where a plan shows it.
 ``learn``, ``plan``, ``compare``, the refuter, the command line, the estimator and the table in the documentation read
-it.  A method that does not learn a class is refused here, in one place and before anything is spent, by every front
-alike.
+it.  A method that does not learn a class is refused here, in one place and before anything is spent, by every entry
+point alike.
 
-A method of one's own is a record given to :func:`register`; its learner is any class with the fields of a
+What takes code of its own (the learner, the rows of a plan, the simulation, the hard laws that attack its certificates)
+is named as ``"module:attribute"`` and loaded on use, so that a record costs nothing; a class or a function will do as
+well.  A method of one's own is a record given to :func:`register_method`; its learner is any class with the fields of a
 ``Selection`` (``concept``, ``epsilon``, ``neighbours``, ``unit``, ``max_records``) and its own parameters after them.
+
+In order: the record, the methods, which rules and method are taken where none are named, and parameters as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib import import_module
+from math import isqrt
+from typing import TYPE_CHECKING, Any
 
+from privpac import methods as learners
 from privpac.data import Domain
 from privpac.device.tasks import KINDS
 from privpac.errors import ParameterError
-from privpac.guarantee import Neighbours
+from privpac.exact import Rational, rational, shown
+from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.methods.agreement.agreement_learner import AgreedRules, by_agreement
 from privpac.methods.base import Learner
-from privpac.methods.record import AGREEING, MEASURED, RIGHT_RULE, Method, scored
 from privpac.parameters import Parameter, declared
 from privpac.rules.base import RULES, ClassOfRules, ConceptClass
+from privpac.rules.cuts import Thresholds
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.named import rule_class
+from privpac.rules.points import Points
+from privpac.rules.scorecards import Scorecards
+from privpac.rules.small_trees import SmallTrees
+from privpac.rules.stumps import Stumps
+from privpac.sample_size import Certificate
+
+if TYPE_CHECKING:
+    from privpac.methods.planned import Asked, CertifiedRun, RuleGoal, Target
+    from privpac.methods.simulation import Simulation
+
+Need = tuple[str, ...]
+"""Parameters one of which has to be declared."""
+
+PROMISES = {
+    "pure": "(ε, 0)",
+    "either": "(ε, δ), or (ε, 0) with δ = 0",
+    "approximate": "(ε, δ), δ > 0",
+}
+"""What a method guarantees, by whether its learner takes no delta, may take one, or needs one."""
+
+ANY_LABELS = "certified for any labels"
+RIGHT_RULE = "certified where some rule is right"
+AGREEING = "certified where people agree"
+MEASURED = "measured, not certified"
+
+
+def resolve(named: Any) -> Any:
+    """What a ``"module:attribute"`` names; all else as it is.
+
+    >>> resolve("fractions:Fraction")(1, 2)
+    Fraction(1, 2)
+    """
+    if not isinstance(named, str):
+        return named
+    module, _, attribute = named.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def scored(concept: object) -> bool:
+    """Whether the rules of a class can be scored one by one."""
+    return isinstance(concept, ClassOfRules) and concept.scored
+
+
+@dataclass(frozen=True)
+class PlannedMethod:
+    """One line of a plan.
+
+    ``certify(m)`` is the bound on the number of users with ``m`` records each, ``kind`` what sort of number that is
+    ("certified" or "lower bound"), and ``assumes`` what must hold beside what the certificate says.  ``run(m,
+    certificate, asked)`` is the learner that a certified line speaks of; a line of a method of ``learn`` needs none.
+    """
+
+    name: str
+    certify: Callable[[int], Certificate]
+    assumes: str = ""
+    kind: str = "certified"
+    run: Callable[[int, Certificate, Asked], CertifiedRun] | None = None
+    key: str = ""
+    """The method itself, by which recommendations know it: its lines on several assumptions share it."""
+    bounded_noise: bool = False
+    """Whether it is for labels that are wrong with at most the declared probability."""
+    hard_laws: str | Callable[..., Any] = ""
+    """``(target, line, certificate, records_per_user)`` to a claim to refute, or to the reason (a text) why it is not
+    tried; see :mod:`privpac.auditing.claims`."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is known of one method."""
+
+    key: str
+    """What people type."""
+    title: str
+    """Its name in sentences, and in the rows of a plan."""
+    learner: str | type[Any]
+    """A class of ``privpac.methods``, ``"module:attribute"``, or a class of one's own."""
+    about: str
+    """What it does."""
+    when: str
+    """When to use it, in a sentence."""
+    recommended: bool = True
+    """Whether people should choose from it; else a paper's, that another one dominates: reached by its name, and shown
+    where all methods are asked for."""
+    preset: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the learner that make it this method."""
+    by_setting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Parameters that follow the declared setting, unless they are given."""
+    subject: str = "concept"
+    """The learner's field for what is learned: ``"concept"``, or ``"tree"``."""
+    sized: bool = False
+    """Whether its parameters follow the size of the class, which therefore takes its domains from the data first."""
+    keeps_trees: bool = False
+    """Whether a tree is learned as it is; otherwise as the class of its nodes."""
+    learns: Callable[[Any], bool] = scored
+    rules: str = "every class whose rules can be scored one by one"
+    """Of which classes it learns a rule, as a function and in words."""
+    setting: str | None = "agnostic"
+    """The labels it is for: ``"agnostic"`` (any), ``"realizable"`` (some rule is right), None: either."""
+    promise: str = "pure"
+    """A key of :data:`PROMISES`."""
+    accuracy: str = ANY_LABELS
+    needs: tuple[Need, ...] = ()
+    """What has to be declared for every class."""
+    relations: Mapping[Neighbours, tuple[Need, ...]] = field(
+        default_factory=lambda: {Neighbours.ADD_REMOVE: (), Neighbours.REPLACE: ()}
+    )
+    """The relations it can promise, each with what has to be declared besides."""
+    units: tuple[Unit, ...] = (Unit.USER, Unit.ITEM)
+    rows: str | Callable[[RuleGoal], Iterable[PlannedMethod]] = ""
+    """Its lines in the plan of a class of rules, where something is certified."""
+    simulation: str | Callable[[str, RuleGoal], Simulation] = ""
+    """``(key, goal)`` to what a plan predicts of it on a model of a class of rules, in a row of its title."""
+    target: str | Callable[..., Target] = ""
+    """What is planned for, where the method has a plan of its own: of the class that it alone learns, of trees, in a
+    trust model."""
+    hard_laws: str | Callable[..., Any] = ""
+    """Of its lines that name none: see :class:`PlannedMethod`."""
+    exact_law: bool = True
+    """Whether its law over a class of some thousand rules costs less than a few runs."""
+    own_parameters: tuple[str, ...] = ()
+    """Who gives one of these without naming a method has chosen this one."""
+
+    def __post_init__(self) -> None:
+        if not self.key.replace("-", "").isalnum() or self.key == "auto":
+            raise ParameterError(f"a method's key is a word other than 'auto', such as 'mean'; got {self.key!r}")
+        if self.promise not in PROMISES:
+            raise ParameterError(f"promise must be one of {', '.join(PROMISES)}; got {self.promise!r}")
+
+    def load(self) -> type[Any]:
+        """The class of its learner."""
+        named = isinstance(self.learner, str) and ":" not in self.learner
+        found: type[Any] = getattr(learners, str(self.learner)) if named else resolve(self.learner)
+        return found
+
+    def fits(self, setting: str | None) -> bool:
+        """Whether it is for the labels of a setting; None stands for both."""
+        return setting is None or self.setting in (None, setting)
+
 
 PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
@@ -454,3 +603,314 @@ def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, 
         )
     built: Learner = chosen.load()(**common, **chosen.preset, **given)
     return built
+
+
+FEW, MANY = 2, 5
+"""From so many columns on: the best of them, a small tree."""
+
+_Features = Mapping[str, Domain | None]
+
+
+# Which rules are learned where none are named, and by which method where nothing is declared: by public numbers alone.
+#
+# | columns | rules |
+# |---|---|
+# | one | a cut, in either direction; of categories without an order one of them, or all but one |
+# | two to four | the best such rule on any one of them |
+# | five or more, none endless | a small tree; a scorecard with a delta and 200 people times theta declared |
+#
+# Theta is epsilon under add-remove and half of it under replace.  Of ``k`` labels each has a scorecard of its own with
+# the ``k``-th part of the budget, whose noise is larger by the root of ``k``: so many times the people are asked for.
+#
+# Why not more where it could be had: the number of people is private, and buying it costs where the budget is short;
+# a delta above 0 is a weaker promise that nobody gets without asking; and what needs many people is the worst choice
+# where they are few, while a small tree where they are many is a mild one.
+
+
+@dataclass(frozen=True)
+class DefaultRules:
+    """A class of rules, the method that learns it ("auto": any), and why these."""
+
+    concept: ConceptClass
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class WideDefault:
+    """What stands in for small trees on wide tables with a delta, from so many people times theta on."""
+
+    method: str
+    least: int
+    build: Callable[[_Features], ConceptClass]
+
+
+SCORECARD_FROM = 200
+"""People times theta from which a scorecard is better than a tree on most tables: the sign changes near 150."""
+
+WIDE: dict[str, WideDefault] = {
+    "scorecard": WideDefault("scorecard", SCORECARD_FROM, lambda features: Scorecards(dict(features))),
+}
+"""By method."""
+
+
+def _questions(columns: _Features) -> str:
+    """What stumps ask of these columns."""
+    orders = {domain is None or domain.ordered for domain in columns.values()}
+    return "cut or category" if len(orders) == 2 else "cut" if True in orders else "category"
+
+
+def default_rules(
+    features: _Features,
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    delta: Rational | None = None,
+    public_n_users: int | None = None,
+    labels: int = 2,
+) -> DefaultRules:
+    """The rules to learn over some columns.
+
+    >>> from privpac.data import Integers
+    >>> found = default_rules({f"x{j}": Integers(0, 9) for j in range(6)}, epsilon=1)
+    >>> found.method, found.reason
+    ('small-tree', '6 columns and no class of rules named: a small tree')
+    """
+    if not features:
+        raise ParameterError("a rule needs at least one column")
+    columns = dict(features)
+    said = f"{len(columns)} column{'s' if len(columns) > 1 else ''} and no class of rules named"
+    if (asked := WIDE.get(method)) is not None:
+        return DefaultRules(asked.build(columns), method, f"the method {method} asked for")
+    if method == "small-tree":
+        return DefaultRules(SmallTrees(columns), method, "the method small-tree asked for")
+    # A small tree asks about public cut points, and there are none on the whole line.
+    endless = any(not getattr(domain, "bounded", True) for domain in columns.values())
+    if method != "auto" or len(columns) < MANY or endless:
+        if len(columns) < FEW:
+            ((name, domain),) = columns.items()
+            if domain is not None and not domain.ordered:
+                # A method that was named may learn hierarchies only, and single values are one.
+                one = Stumps(columns) if method == "auto" else Points(domain, name)
+                return DefaultRules(one, method, f"{said}: the best of its categories")
+            # A method that was named may learn one direction only, and then the usual one.
+            direction = "both" if method == "auto" else "above"
+            return DefaultRules(Thresholds(domain, name, direction), method, f"{said}: a cut")
+        return DefaultRules(Stumps(columns), method, f"{said}: the best {_questions(columns)} on one of them")
+    for wide in WIDE.values() if delta is not None and rational(delta, "delta", minimum=0, below=1) > 0 else ():
+        theta = rational(epsilon, "epsilon", above=0)
+        if one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE:
+            theta /= 2
+        least = wide.least if labels <= 2 else isqrt(wide.least**2 * labels)
+        if public_n_users is not None and positive_int(public_n_users, "public_n_users") * theta >= least:
+            return DefaultRules(
+                wide.build(columns),
+                wide.method,
+                f"{said}, a delta, and {public_n_users} people declared, times theta = {shown(theta)} at least "
+                f"{least}: a {METHODS[wide.method].title}",
+            )
+    few = "" if delta is None else "; the delta is not used: too few people are declared for more"
+    return DefaultRules(SmallTrees(columns), "small-tree", f"{said}: a small tree{few}")
+
+
+def unused(rules: DefaultRules, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that the rules have no use for: a small tree is pure, whatever delta is allowed."""
+    return {name: value for name, value in options.items() if name != "delta" or rules.method != "small-tree"}
+
+
+# A method and the reason for it: what a recommendation is, wherever it comes from.
+
+
+_BASES = {
+    "": "{}",
+    "predicted": "a simulation says so (not a certificate): {}",
+    "unpredicted": "it is the default, with {}",
+    "default": "it is {}",
+    "least": "it has {}",
+}
+"""What a reason rests on, and how it continues "because": nothing said, a prediction, the default where there is no
+prediction or in general, the least certified number."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the reason for it, and what that rests on.
+
+    >>> print(Choice("hybrid", "the default: nothing is declared", "default"))
+    hybrid: the default: nothing is declared
+    >>> Choice("hybrid", "the default: nothing is declared", "default").because
+    'it is the default: nothing is declared'
+    """
+
+    method: str
+    reason: str
+    basis: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method}: {self.reason}"
+
+    @property
+    def because(self) -> str:
+        """The reason as the end of a sentence."""
+        return _BASES[self.basis].format(self.reason)
+
+
+def default_method(setting: str) -> Choice:
+    """The method where nothing but the setting is declared."""
+    if setting == "realizable":
+        return Choice("realizable", "some rule is declared to be right")
+    return Choice(
+        DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune", "default"
+    )
+
+
+# Parameters of a learner as text, both ways: ``--set name=value`` on the command line, and commands that a plan
+# prints.
+#
+# The learner's own fields say which names there are and how a text is read; whether a value is allowed the learner says
+# itself.
+#
+# =====================  =========================================================
+# field                  text
+# =====================  =========================================================
+# a whole number         ``32``
+# a rational             ``1/16``, ``0.05``
+# a word                 ``bisect``
+# yes or no              ``true``, ``false``
+# numbers of records     ``1,4,16``
+# a pair of rationals    ``0.1,1/16``
+# a table of numbers     ``3``, ``1:1,16:4`` (from 16 records on 4), or ``auto``
+# a seed                 hexadecimal digits
+# words to numbers       ``Gamma:60,race:dyadic``
+# =====================  =========================================================
+
+COMMON = ("concept", "tree", "epsilon", "neighbours", "unit", "max_records")
+"""Fields of every learner: they have options of their own."""
+
+_FLAGS = {
+    "public_n_users": "--people",
+    "n_users": "--people",
+    "people": "--people-are",
+    "k": "--values",
+    "d": "--columns",
+}
+"""Parameters whose options are not called like them."""
+
+_WHOLE = re.compile(r"[+-]?\d+")
+
+
+def flag(name: str) -> str:
+    """The option of the command line that says a parameter of the library.
+
+    >>> flag("records_per_user"), flag("public_n_users")
+    ('--records-per-user', '--people')
+    """
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
+
+
+def read_settings(method: str, texts: Iterable[str]) -> dict[str, Any]:
+    """The parameters named by ``name=value`` texts, for the learner of a method.
+
+    >>> read_settings("agnostic", ["radius=1/16", "sizes=32", "estimator=bisect"])
+    {'radius': '1/16', 'sizes': (32,), 'estimator': 'bisect'}
+    """
+    given = [text.partition("=") for text in texts]
+    if not given:
+        return {}
+    if method == "auto":
+        raise ParameterError("a parameter belongs to a method: name one with --method next to --set")
+    allowed = _settable(method)
+    found: dict[str, Any] = {}
+    for name, equals, value in given:
+        if not equals or not name or not value:
+            raise ParameterError(
+                f"a parameter is set as name=value, such as radius=1/16; got {name + equals + value!r}"
+            )
+        if name not in allowed:
+            known = ", ".join(allowed) or "none"
+            raise ParameterError(f"the method {method!r} has no parameter {name!r} to set; it has {known}")
+        if name in found:
+            raise ParameterError(f"the parameter {name!r} is set twice; set it once")
+        found[name] = _read(allowed[name], name, value)
+    return found
+
+
+def _settable(method: str) -> dict[str, str]:
+    """Parameters that a text can say, with their types."""
+    kinds = {name: str(word.type) for name, word in learner_options(method, dict.fromkeys(COMMON)).items()}
+    return {name: kind for name, kind in kinds.items() if name != "population" and _reader(kind) is not None}
+
+
+def _reader(kind: str) -> tuple[Callable[[str], Any], str] | None:
+    return next(((read, said) for mark, read, said in _READERS if mark in kind), None)
+
+
+def _read(kind: str, name: str, text: str) -> Any:
+    reader = _reader(kind)
+    assert reader is not None
+    try:
+        return reader[0](text)
+    except ValueError:
+        raise ParameterError(f"{name} must be {reader[1]}; got {text[:40]!r}") from None
+
+
+def _whole(text: str) -> int:
+    if not _WHOLE.fullmatch(text.strip()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _table(text: str) -> Any:
+    """A number, a table, or a word that the learner may know."""
+    if ":" in text:
+        return {_whole(least): _whole(value) for least, _, value in (part.partition(":") for part in text.split(","))}
+    return _whole(text) if _WHOLE.fullmatch(text.strip()) else text
+
+
+def _words(text: str) -> dict[str, int | str]:
+    pairs = [part.partition(":") for part in text.split(",")]
+    if any(not (name and value) for name, _, value in pairs):
+        raise ValueError(text)
+    return {name: int(value) if _WHOLE.fullmatch(value) else value for name, _, value in pairs}
+
+
+_READERS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    ("Table", _table, "a whole number, or a table such as 1:1,16:4"),
+    ("tuple[int", lambda text: tuple(_whole(part) for part in text.split(",")), "whole numbers such as 1,4,16"),
+    ("tuple[Fraction", lambda text: tuple(text.split(",")), "two numbers such as 0.1,1/16"),
+    ("Mapping[str, int | str]", _words, "names with values such as Gamma:60,race:dyadic"),
+    ("bytes", bytes.fromhex, "hexadecimal digits"),
+    ("bool", _truth, "true or false"),
+    ("Fraction", str, "a number"),
+    ("Rational", str, "a number"),
+    ("int", _whole, "a whole number"),
+    ("str", str, "a word"),
+    ("Mode", str, "a word"),
+    ("Any", _table, "a whole number, or a table such as 1:1,16:4"),
+)
+"""By a mark in the type of a field, the first that fits: how its text is read, and what it must be."""
+
+
+def setting_text(value: Any) -> str:
+    """A value as :func:`read_settings` reads it.
+
+    >>> [setting_text(value) for value in (Fraction(1, 16), (1, 4), {1: 1, 16: 4}, True, bytes(2))]
+    ['0.0625', '1,4', '1:1,16:4', 'true', '0000']
+    """
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}:{item}" for key, item in value.items())
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(setting_text, value))
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Fraction):
+        short = f"{float(value):g}"
+        return short if Fraction(short) == value else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -35,8 +35,8 @@ from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.mechanisms.laplace import Laplace
 from privpac.methods.base import Bound, Selection, count_users, drawn_id, profile_of, public_table, shown_table
-from privpac.methods.goal import RuleGoal, kept_by_numbers
-from privpac.methods.record import PlannedMethod
+from privpac.methods.planned import RuleGoal, kept_by_numbers
+from privpac.methods.registry import PlannedMethod
 from privpac.parameters import DEFAULT_LEVELS, MAX_EPSILON, bounds, either, named, whole, whole_or_none
 from privpac.result import Released
 from privpac.rng import Rng

@@ -34,8 +34,7 @@ from attrs import field, frozen
 from privpac.arrays import Array, Bytes, Ints
 from privpac.bisection import last_between
 from privpac.data import UserData, Users
-from privpac.data.jit import jit
-from privpac.data.threads import spread, user_spans
+from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.mechanisms.gaussian import SMOOTHING, discrete_gaussian, gaussian_noise, gaussian_within, normal_reach

@@ -33,7 +33,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
-from privpac.methods.goal import RuleGoal
+from privpac.methods.planned import RuleGoal
 from privpac.methods.registry import METHODS, build_learner
 from privpac.rng import Rng
 from privpac.rules.base import ConceptClass

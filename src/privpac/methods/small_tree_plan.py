@@ -23,10 +23,8 @@ from privpac.data.domains import own_code
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours
-from privpac.methods.default import Choice
 from privpac.methods.planned import PlanView, Target, read_goal, rule_run
-from privpac.methods.record import PlannedMethod
-from privpac.methods.registry import METHODS
+from privpac.methods.registry import METHODS, Choice, PlannedMethod
 from privpac.methods.simulation import Simulation, fixed_draws
 from privpac.methods.small_tree import SmallTreeLearner, certified_users, exact_records
 from privpac.rules.populations import DEFAULT_NOISE, users_from_codes

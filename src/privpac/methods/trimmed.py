@@ -32,7 +32,7 @@ import numpy as np
 from attrs import field, frozen
 
 from privpac.arrays import Array, Bytes, Floats64, Ints, Words
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int

@@ -1,7 +1,7 @@
-from privpac.methods.default import Choice as Choice
 from privpac.methods.planned import PlanRow as PlanRow
 from privpac.methods.prediction.service_plan import ServicePlan as ServicePlan
 from privpac.methods.prediction.service_plan import plan_service as plan_service
+from privpac.methods.registry import Choice as Choice
 from privpac.rules.populations import Population as Population
 from privpac.rules.populations import declared_population as declared_population
 from privpac.rules.populations import generated_population as generated_population

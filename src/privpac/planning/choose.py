@@ -25,12 +25,19 @@ import numpy as np
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.methods.default import Choice, default_method
-from privpac.methods.goal import RuleGoal
 from privpac.methods.hierarchy.tree_plan import tree_reason
-from privpac.methods.planned import read_goal
-from privpac.methods.record import resolve
-from privpac.methods.registry import DEFAULT, METHODS, SIMULATED, build_learner, compared_methods, simulated_methods
+from privpac.methods.planned import RuleGoal, read_goal
+from privpac.methods.registry import (
+    DEFAULT,
+    METHODS,
+    SIMULATED,
+    Choice,
+    build_learner,
+    compared_methods,
+    default_method,
+    resolve,
+    simulated_methods,
+)
 from privpac.methods.simulation import excess_on
 from privpac.parameters import DEFAULT_BETA
 from privpac.rules.base import ConceptClass

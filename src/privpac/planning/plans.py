@@ -27,9 +27,8 @@ from privpac.bisection import half_way, halved, narrow
 from privpac.display import Shown
 from privpac.errors import ParameterError, PrivpacError, PrivpacWarning, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.methods.default import Choice
 from privpac.methods.planned import MOST, Asked, CertifiedRun, OutOfReach, PlanRow, Target, written
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import Choice, PlannedMethod
 from privpac.methods.simulation import EPSILON_STEPS, SETTLED, Simulation
 from privpac.parameters import MAX_EPSILON
 from privpac.sample_size import Certificate

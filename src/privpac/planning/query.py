@@ -12,9 +12,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Model, Neighbours, positive_int
 from privpac.methods.planned import STANDARD_RECORDS, Target
-from privpac.methods.record import resolve
-from privpac.methods.registry import METHODS, rules_named
-from privpac.methods.settings import setting_text
+from privpac.methods.registry import METHODS, resolve, rules_named, setting_text
 from privpac.parameters import DEFAULT_BETA
 from privpac.planning.plans import Plan, invert_plan, plan_target
 from privpac.planning.rules import rule_target

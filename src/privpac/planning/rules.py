@@ -13,11 +13,17 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours
 from privpac.lower_bounds import lower_agnostic, lower_realizable, mistake_depth
-from privpac.methods.default import Choice
-from privpac.methods.goal import RuleGoal
-from privpac.methods.planned import Target, read_goal, rule_run
-from privpac.methods.record import Method, PlannedMethod, resolve
-from privpac.methods.registry import DEFAULT, METHODS, compared_methods, simulated_methods
+from privpac.methods.planned import RuleGoal, Target, read_goal, rule_run
+from privpac.methods.registry import (
+    DEFAULT,
+    METHODS,
+    Choice,
+    Method,
+    PlannedMethod,
+    compared_methods,
+    resolve,
+    simulated_methods,
+)
 from privpac.methods.simulation import Simulation, quick_rules, simulable
 from privpac.planning.choose import choose_method
 from privpac.rules.base import ConceptClass

@@ -67,7 +67,6 @@ from privpac.methods.agreement.plurality import (
     users_shuffle,
     users_shuffle_chunks,
 )
-from privpac.methods.default import Choice
 from privpac.methods.expected_error import error_by_rule
 from privpac.methods.planned import (
     MOST,
@@ -81,8 +80,7 @@ from privpac.methods.planned import (
     option_words,
     read_goal,
 )
-from privpac.methods.record import PlannedMethod
-from privpac.methods.settings import setting_text
+from privpac.methods.registry import Choice, PlannedMethod, setting_text
 from privpac.methods.simulation import Draws, Simulation, fixed_draws
 from privpac.parameters import DEFAULT_BETA
 from privpac.protocols.analyzer import decode_counts, likeliest

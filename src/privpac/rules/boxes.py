@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Bytes, Ints
 from privpac.data import Domain, Integers, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.parameters import truth
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Codes
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.parameters import named, truth, whole
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule

@@ -23,7 +23,7 @@ from attrs import evolve, field, frozen
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import Domain, UserData
 from privpac.data.grouping import ranked
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import DimensionLimit, ParameterError, PrivpacError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import MAX_PAIRS, ColumnCodes, ConceptClass, Frozen, Predictions, Rule, check_tabulated, sauer

@@ -26,7 +26,7 @@ from attrs import frozen
 
 from privpac.arrays import Array, Bytes, Ints
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule

@@ -24,8 +24,7 @@ import numpy as np
 
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
-from privpac.data.jit import jit
-from privpac.data.threads import spread, workers
+from privpac.data.loops import jit, spread, workers
 from privpac.errors import TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import ByAgreement, ColumnCodes, Labellings, OneColumnClass, Predictions, Rule, dense_losses

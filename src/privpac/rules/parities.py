@@ -16,8 +16,7 @@ from attrs import field, frozen
 
 from privpac.arrays import Array, Bytes, Codes
 from privpac.data import Domain, Integers, UserData
-from privpac.data.jit import jit
-from privpac.data.threads import even, spread
+from privpac.data.loops import even, jit, spread
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import (

@@ -19,7 +19,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Ints
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Ints
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
-from privpac.data.threads import spread, user_spans
+from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import as_arb
 from privpac.parameters import TREE_LEVELS, bounds, named, probability, whole

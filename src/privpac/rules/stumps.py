@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from privpac.arrays import Array, Bools, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.rules.base import (
     ByAgreement,

@@ -21,7 +21,7 @@ from privpac.arrays import Array
 from privpac.data import Domain, Missing, UserData
 from privpac.data.columns import column
 from privpac.data.domains import own_code, values_of
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.data.schema import Verdict
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.guarantee import positive_int

@@ -36,9 +36,9 @@ from polars.selectors import by_name
 from privpac.data.columns import arrow_frame, check_arrow, plain
 from privpac.data.grouping import ascends
 from privpac.data.ids import as_ids
+from privpac.data.loops import share_cores, workers
 from privpac.data.readers import check_names, check_size, counted_rows, expand
 from privpac.data.schema import quietly
-from privpac.data.threads import share_cores, workers
 from privpac.data.users import UserData
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.lazy import LateModule, need

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Words
 from privpac.data.engines.files import identified, in_lanes
 from privpac.data.grouping import hash_ids, mix
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.data.private_folder import PrivateFolder
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError

@@ -42,7 +42,7 @@ from privpac.methods.planned import (
     privacy_words,
     read_goal,
 )
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import PlannedMethod
 from privpac.methods.simulation import ModelRng, Simulation, big_integers, fixed_draws
 from privpac.parameters import DEFAULT_BETA
 from privpac.rules.populations import law_blocks

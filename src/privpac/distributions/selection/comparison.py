@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64, Ints
 from privpac.data import Domain, Floats, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.distributions.base import Sum
 from privpac.distributions.cells import (
     CodeCells,

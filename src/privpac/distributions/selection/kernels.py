@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64, Ints
 from privpac.data import UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 
 
 @jit

@@ -54,6 +54,7 @@ from numpy.typing import NDArray
 
 from privpac.bisection import least
 from privpac.data import UserData
+from privpac.data.users import check_users
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import dyadic_base, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
@@ -64,7 +65,7 @@ from privpac.mechanisms.choosing import choosing_law, choosing_sample
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.laplace import Laplace
 from privpac.mechanisms.rank import positive_base, rank_law
-from privpac.methods.base import ITEM_LEVEL, WEAK, Learner, check_users, count_users
+from privpac.methods.base import ITEM_LEVEL, WEAK, Learner, count_users
 from privpac.methods.hierarchy.tree_sample_size import (
     TreeBudget,
     certified_alpha,

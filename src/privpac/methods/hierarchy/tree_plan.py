@@ -26,14 +26,11 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law.blocks import Bottom
 from privpac.lower_bounds import lower_realizable
-from privpac.methods.default import Choice
-from privpac.methods.goal import RuleGoal
 from privpac.methods.hierarchy.tree_learner import TreeLearner
 from privpac.methods.hierarchy.tree_sample_size import TreeBudget, lower_tree, plan_tree
-from privpac.methods.planned import STANDARD_RECORDS, PlanRow, PlanView, Target, read_goal, rule_run
+from privpac.methods.planned import STANDARD_RECORDS, PlanRow, PlanView, RuleGoal, Target, read_goal, rule_run
 from privpac.methods.realizable import plan_realizable
-from privpac.methods.record import PlannedMethod
-from privpac.methods.registry import METHODS
+from privpac.methods.registry import METHODS, Choice, PlannedMethod
 from privpac.methods.simulation import ModelRng, RuleSimulation, Simulation, big_integers, fixed_draws
 from privpac.parameters import DEFAULT_BETA
 from privpac.rules.cuts import Thresholds

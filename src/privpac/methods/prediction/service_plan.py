@@ -59,8 +59,7 @@ from privpac.methods.prediction.reduction_privacy import (
 from privpac.methods.prediction.relabel import Relabelling
 from privpac.methods.prediction.service_sample_size import ServiceTask, certify_service, most_wrong_answers
 from privpac.methods.prediction.voters import MAX_QUERIES, VotePredictor, gamma_for_transcript
-from privpac.methods.record import PlannedMethod
-from privpac.methods.settings import setting_text
+from privpac.methods.registry import PlannedMethod, setting_text
 from privpac.methods.simulation import ModelRng, Simulation, fixed_draws
 from privpac.parameters import DEFAULT_BETA, DEFAULT_LEVELS
 from privpac.rules.base import ConceptClass

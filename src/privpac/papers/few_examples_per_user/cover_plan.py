@@ -27,7 +27,7 @@ from privpac.distributions.selection.accuracy import read_top
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import PlannedMethod
 from privpac.methods.simulation import Draws
 from privpac.papers.few_examples_per_user.covers import (
     Cover,

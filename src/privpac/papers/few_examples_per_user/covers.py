@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Floats64, Ints
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.distributions.base import (
     BoundUsers,
     Discrete,

@@ -10,8 +10,8 @@ from privpac.arrays import Floats64, Ints
 from privpac.auditing.refutation import Claim
 from privpac.auditing.rule_laws import Votes, rule_claim, softmax
 from privpac.distributions.selection.accuracy import plan_pairwise
-from privpac.methods.goal import RuleGoal
-from privpac.methods.record import PlannedMethod
+from privpac.methods.planned import RuleGoal
+from privpac.methods.registry import PlannedMethod
 from privpac.papers.few_examples_per_user.pairwise import PairwiseSelection
 from privpac.sample_size import Certificate
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from privpac.arrays import Array, Bools, Bytes, Ints, Words
 from privpac.data.grouping import ranked
-from privpac.data.jit import jit
-from privpac.data.threads import even, spread, workers
+from privpac.data.loops import even, jit, spread, workers
 from privpac.rules.base import ConceptClass
 from privpac.rules.kernels.cuts import sort_within_users
 from privpac.rules.kernels.grouped import Groups, group

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from privpac.binomial import MAX_RECORDS, cross, psi, robust_gap, robust_t
 from privpac.bisection import half_way, least, narrow
 from privpac.errors import ParameterError, TooLargeError
 from privpac.evaluation.best_error import Estimate, agnostic_radius, estimate_plan, relative_deviation
@@ -44,6 +43,7 @@ from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.profile import Table
 from privpac.sample_size import SLACK, Certificate, log_size_of, numbers_up_to, open_unit, positive, relation
+from privpac.special import MAX_RECORDS, cross, psi, robust_gap, robust_t
 
 if TYPE_CHECKING:
     from privpac.data import Users

@@ -26,7 +26,6 @@ import numpy as np
 from attrs import field, frozen
 
 from privpac.arrays import Ints
-from privpac.binomial import MAX_RECORDS, crosses, psi_exact
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.errors import TooLargeError
 from privpac.exact import ExpSum
@@ -46,7 +45,7 @@ from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.kernels.cuts import least_counts, sort_within_users
 from privpac.rules.profile import Exceeds
-from privpac.special import betainc
+from privpac.special import MAX_RECORDS, betainc, crosses, psi_exact
 
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users

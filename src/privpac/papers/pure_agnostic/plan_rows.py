@@ -17,8 +17,8 @@ from privpac.auditing.rule_laws import DrawnTrial, Trial, Votes, rule_claim, sel
 from privpac.data import UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
-from privpac.methods.goal import RuleGoal
-from privpac.methods.record import PlannedMethod
+from privpac.methods.planned import RuleGoal
+from privpac.methods.registry import PlannedMethod
 from privpac.papers.pure_agnostic.counting import (
     UserAgnosticLearner,
     plan_item_proper,

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.bisection import least_between
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import Neighbours, positive_int

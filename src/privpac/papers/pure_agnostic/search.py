@@ -34,9 +34,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Codes
-from privpac.binomial import MAX_RECORDS, cross
-from privpac.data.jit import jit
-from privpac.data.threads import spread, user_spans
+from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import exp_ball, rational
 from privpac.guarantee import Guarantee, Neighbours, positive_int
@@ -68,6 +66,7 @@ from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
 from privpac.rules.kernels.cuts import sort_within_users
 from privpac.rules.profile import Exceeds, Profile, Step
+from privpac.special import MAX_RECORDS, cross
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users

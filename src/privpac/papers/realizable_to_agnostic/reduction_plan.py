@@ -11,11 +11,10 @@ from typing import Any
 from privpac.auditing.refutation import Claim
 from privpac.auditing.rule_laws import DrawnTrial
 from privpac.guarantee import Neighbours
-from privpac.methods.goal import RuleGoal
-from privpac.methods.planned import Asked, CertifiedRun, class_words, learn_words
+from privpac.methods.planned import Asked, CertifiedRun, RuleGoal, class_words, learn_words
 from privpac.methods.prediction.service_sample_size import certify_reduction, selection_error
 from privpac.methods.realizable import RealizableSelection
-from privpac.methods.record import PlannedMethod
+from privpac.methods.registry import PlannedMethod
 from privpac.papers.realizable_to_agnostic.reduction import AgnosticReduction
 from privpac.parameters import DEFAULT_LEVELS
 from privpac.rules.base import ConceptClass

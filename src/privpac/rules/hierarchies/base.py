@@ -37,7 +37,7 @@ from privpac.data import Domain, UserData, Users
 from privpac.data.columns import column
 from privpac.data.domains import read_column
 from privpac.data.grouping import ranked
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules import hierarchies as trees

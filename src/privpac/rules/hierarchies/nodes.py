@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array
 from privpac.data import Domain, UserData, Users
-from privpac.data.jit import jit
-from privpac.data.threads import spread, user_spans
+from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import ConceptClass, FewValues, Rule

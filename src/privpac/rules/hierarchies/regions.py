@@ -31,7 +31,7 @@ from privpac.arrays import Array, Ints, Words
 from privpac.data import Domain, Texts, Users, parse_domain
 from privpac.data.columns import buffers
 from privpac.data.domains import in_one_line
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
 from privpac.rules.cuts import PathTree, check_direction, cut_condition, need_order, steps, stored_in_order

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import UserData
-from privpac.data.jit import jit
-from privpac.data.threads import spread, user_spans
+from privpac.data.loops import jit, spread, user_spans
 from privpac.law.sampling import Part
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.cuts import SIGNS, change_type, contribution

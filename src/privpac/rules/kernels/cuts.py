@@ -18,8 +18,7 @@ import numpy as np
 
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import UserData
-from privpac.data.jit import jit
-from privpac.data.threads import spread, user_spans
+from privpac.data.loops import jit, spread, user_spans
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.events import FEW_PLACES, ROOM, sort_span, sorted_events, sum_events, sum_places
 from privpac.rules.profile import Profile, Statistic, Step

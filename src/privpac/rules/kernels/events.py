@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from privpac.arrays import Array, Codes, Ints
-from privpac.data.jit import jit
-from privpac.data.threads import even, spread
+from privpac.data.loops import even, jit, spread
 
 Loads = Array
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Ints
-from privpac.data.jit import jit
-from privpac.data.threads import even, spread
+from privpac.data.loops import even, jit, spread
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.cuts import sort_within_users
 from privpac.rules.profile import Statistic

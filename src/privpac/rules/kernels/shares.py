@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.arrays import Ints
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 
 
 @jit

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.data import jit, native
+from privpac.data import loops
 
 ROOT = Path(__file__).parents[2]
 SOURCE = '''
 """Loops for a test."""
 import numpy as np
-from privpac.data.jit import jit
+from privpac.data.loops import jit
 from privpac.shared import SHIFT, unused
 import not_installed_anywhere
 
@@ -110,16 +110,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def built(package: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for cached in (native._index, native._library, native._unchanged):
+    for cached in (loops._index, loops._library, loops._unchanged):
         cached.cache_clear()
-    monkeypatch.setattr(native, "HERE", package / "data")
-    yield lambda name: native.entries("privpac.loops", name)
-    for cached in (native._index, native._library, native._unchanged):
+    monkeypatch.setattr(loops, "HERE", package / "data")
+    yield lambda name: loops.entries("privpac.loops", name)
+    for cached in (loops._index, loops._library, loops._unchanged):
         cached.cache_clear()
 
 
-def call(entries: dict[str, native.CompiledLoop], *arguments: Any) -> Any:
-    return entries[",".join(map(native.argument_kind, arguments))](arguments)
+def call(entries: dict[str, loops.CompiledLoop], *arguments: Any) -> Any:
+    return entries[",".join(map(loops.argument_kind, arguments))](arguments)
 
 
 @pytest.mark.slow
@@ -160,10 +160,10 @@ def test_a_part_of_an_argument_keeps_it_alive(built: Any) -> None:
 def test_any_layout_is_read_right_and_read_only_arrays_are_taken(built: Any) -> None:
     values = np.arange(100)
     values.flags.writeable = False
-    assert native.argument_kind(values[::7]) == "i8[1A]"
+    assert loops.argument_kind(values[::7]) == "i8[1A]"
     assert call(built("every_other"), values[::7]) == values[::7].sum()
     assert call(built("every_other"), values) == values.sum()
-    assert native.argument_kind(values.astype(">i8")) not in built("every_other")
+    assert loops.argument_kind(values.astype(">i8")) not in built("every_other")
 
 
 @pytest.mark.slow
@@ -181,11 +181,11 @@ def test_a_changed_file_is_never_answered_by_old_code(built: Any, package: Path)
     for name in ("loops.py", "shared.py"):
         text = (package / name).read_text()
         (package / name).write_text(text + "\n# changed\n")
-        native._unchanged.cache_clear()
+        loops._unchanged.cache_clear()
         assert not built("mixed")
         assert not built("divided")  # a module is all new or all old
         (package / name).write_text(text)
-        native._unchanged.cache_clear()
+        loops._unchanged.cache_clear()
     assert built("mixed")
 
 
@@ -203,12 +203,12 @@ def test_the_list_names_every_loop_that_python_calls_and_no_other() -> None:
 def test_arrays_with_gaps_are_packed_where_only_the_form_without_is_compiled(
     built: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit, "MODE", "")
-    monkeypatch.setattr(jit, "need", lambda *_: pytest.fail("numba was asked for"))
+    monkeypatch.setattr(loops, "MODE", "")
+    monkeypatch.setattr(loops, "need", lambda *_: pytest.fail("numba was asked for"))
 
     def mixed(*_: Any) -> None: ...
 
-    loop = jit.Loop(mixed, built("mixed"))
+    loop = loops.Loop(mixed, built("mixed"))
     codes, wide = np.arange(6, dtype=np.uint64)[::2], np.arange(12.0).reshape(2, 6)[:, ::2]
     codes.flags.writeable = False
     room = np.zeros(3, np.int64), np.zeros((2, 3))

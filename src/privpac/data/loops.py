@@ -1,24 +1,42 @@
-"""Call the loops that were compiled when the package was built, without numba.
+"""Loops over people or records: compiled when the package is built, called without numba, spread over threads.
+
+``jit`` marks a loop; a call finds its compiled form by the types of the arguments.  Where there is none (a source tree
+in which the loop has just been written, types that nobody listed) numba compiles on the first call, with a disk cache
+and without the interpreter lock.  A cache that cannot be read or written (a full disk) costs time and nothing else: the
+first call may come after a spend.  For the same reason an array with gaps, where only the form without is compiled, is
+packed rather than refused.
 
 ``_kernels.so`` holds one function for every loop and types of arguments listed in ``kernels/signatures.json``; the
 index beside it says which, and from which files they were compiled: where one of these has changed since, its loops are
 not used.  A call takes three pointers: the arguments in slots of eight bytes (of an array: owner, parent, items, bytes
 per item, address, shape, strides), room for the result, and room for what went wrong.  ctypes lets other threads run
 meanwhile.
+
+The kernels release the interpreter lock, so plain threads use every core.  Threads of our own, made for one call and
+gone after it, may be used from a web server's threads and after a fork, where the thread pools of compiled runtimes
+abort.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
 import struct
-from collections.abc import Callable, Iterator
-from functools import cache
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache, cached_property, update_wrapper
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
+
+from privpac.lazy import WHEN_COMPILING, need
 
 HERE = Path(__file__).parent
 _SLOTS = {"b1": "?7x", "f4": "f4x", "f8": "d"}  # others are read from the low bytes of a whole word
@@ -208,3 +226,134 @@ def entries(module: str, name: str) -> dict[str, CompiledLoop]:
         given: CompiledLoop(getattr(library, symbol), release, given, returned)
         for given, (symbol, returned) in found["calls"].items()
     }
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+#: ``listed`` (the tests): types that nobody listed are a mistake; ``compile`` (benchmarks): do without compiled loops;
+#: ``>FILE``: write down the types of all calls, for ``make signatures``.
+MODE = os.environ.get("PRIVPAC_KERNELS", "")
+
+
+class Loop:
+    """A loop with its compiled forms, by the types of the arguments."""
+
+    def __init__(self, function: Callable[..., Any], compiled: dict[str, CompiledLoop]) -> None:
+        self.py_func, self._compiled, self.__name__ = function, compiled, function.__name__
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        kinds = ",".join(map(argument_kind, arguments))
+        entry = self._compiled.get(kinds)
+        if entry is not None:
+            return entry(arguments)
+        if MODE == "listed" and self._compiled:
+            raise LookupError(f"{self.__module__}:{self.__name__} has no compiled form for {kinds!r}: make signatures")
+        if MODE.startswith(">"):
+            _write_down(f"{self.__module__}:{self.__name__} {kinds}")
+        if self._compiled and any(map(_gappy, arguments)):
+            packed = tuple(np.ascontiguousarray(a) if _gappy(a) else a for a in arguments)
+            entry = self._compiled.get(",".join(map(argument_kind, packed)))
+            if entry is not None:
+                result = entry(packed)
+                for given, made in zip(arguments, packed):
+                    if made is not given and given.flags.writeable:
+                        given[...] = made
+                return result
+        return self._by_numba(*arguments)
+
+    @cached_property
+    def _by_numba(self) -> Any:
+        return _compile(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """numba asks for this where one loop calls another."""
+        return self._by_numba._numba_type_
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+
+def _gappy(value: object) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.c_contiguous
+
+
+def _compile(function: Callable[..., Any]) -> Any:
+    # numba reads .numba_config.yaml of the working directory, and unpickles what lies in the cache that it names: files
+    # beside a table would run.  What the environment says goes first; empty is numba's own place.
+    os.environ.setdefault("NUMBA_CACHE_DIR", "")
+    compiled = need("numba").njit(cache=True, nogil=True)(function)
+    _watch()
+    # numba's own guard, which lets most errors of the system through; without the attribute it is as it was.
+    kept: Any = getattr(compiled, "_cache", None)
+    if hasattr(kept, "_guard_against_spurious_io_errors"):
+        kept._guard_against_spurious_io_errors = lambda: suppress(OSError)
+    return compiled
+
+
+@cache
+def _write_down(call: str) -> None:
+    with open(MODE[1:], "a", encoding="utf-8") as lines:
+        lines.write(call + "\n")
+
+
+@cache
+def _watch() -> None:
+    """Tell who wants to know when numba begins to compile; a loop in its cache is not compiled."""
+    events = need("numba.core.event")
+
+    class Listener(events.Listener):  # type: ignore[misc, name-defined]
+        def on_start(self, event: object) -> None:
+            while WHEN_COMPILING:
+                WHEN_COMPILING.pop()()
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    events.register("numba:compile", Listener())
+
+
+def jit(function: _F) -> _F:
+    if MODE.startswith(">"):
+        return cast(_F, Loop(function, {}))
+    if MODE == "compile" or not available():
+        return cast(_F, _compile(function))
+    return cast(_F, Loop(function, entries(function.__module__, function.__name__)))
+
+
+_T = TypeVar("_T")
+_Span = tuple[int, int]
+
+
+_THREAD = threading.local()
+
+
+def workers() -> int:
+    """How many cores this thread may use: those of the process, or its share of them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // getattr(_THREAD, "among", 1))
+
+
+def share_cores(among: int) -> None:
+    """This thread is one of so many that work at the same time."""
+    _THREAD.among = among
+
+
+def even(n: int, least: int) -> list[_Span]:
+    """``range(n)`` in at most ``workers()`` nearly equal parts of ``least`` or more."""
+    parts = max(1, min(workers(), n // max(least, 1)))
+    return [(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
+
+
+def user_spans(offsets: NDArray[np.int64], least: int = 1 << 17) -> list[_Span]:
+    """Ranges of users that hold nearly equal numbers of records."""
+    edges = [0, *(int(np.searchsorted(offsets, b)) for _, b in even(int(offsets[-1]), least)[:-1]), len(offsets) - 1]
+    return [(a, b) for a, b in pairwise(edges) if a < b]
+
+
+def spread(work: Callable[..., _T], calls: Sequence[tuple[int, ...]]) -> list[_T]:
+    """``work(*call)`` for every call, in threads if there are several; results in order."""
+    if len(calls) <= 1:
+        return [work(*call) for call in calls]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(lambda call: work(*call), calls))

@@ -241,7 +241,7 @@ class Guarantee(Shown):
 
     # Conversions
 
-    def _derived(self, why: str, **changes: Any) -> Guarantee:
+    def _derived(self, why: str, **changes: object) -> Guarantee:
         changes.setdefault("rho", None)
         values: dict[str, Any] = {name: getattr(self, name) for name in ("unit", "neighbours", "model")} | changes
         epsilon, delta = values.pop("epsilon", self.epsilon), values.pop("delta", self.delta)

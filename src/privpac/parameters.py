@@ -187,7 +187,7 @@ def bounds(**limits: Rational) -> dict[str, Rational]:
     return limits
 
 
-def named(kind: type[Any], listed: list[Attribute[Any]]) -> list[Attribute[Any]]:
+def named(kind: type[object], listed: list[Attribute[Any]]) -> list[Attribute[Any]]:
     """Tell the converters of a class the names and bounds of their fields; let a class show what its parts hold."""
     for each in listed:
         for name in () if "part" not in each.metadata else declared(each.metadata["part"]):

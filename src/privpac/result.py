@@ -157,7 +157,7 @@ def rule_to_dict(rule: Any) -> Any:
     return rule
 
 
-def rule_from_dict(values: Any) -> Any:
+def rule_from_dict(values: object) -> Any:
     """The inverse of :func:`rule_to_dict`; kinds come from the registry only."""
     if not isinstance(values, Mapping):
         return values
@@ -184,7 +184,7 @@ def rule_from_dict(values: Any) -> Any:
 # Plain values: None, bool, int, float, str, Fraction, and sequences and mappings of them
 
 
-def _freeze(value: Any, where: str, depth: int = 0) -> Any:
+def _freeze(value: object, where: str, depth: int = 0) -> Any:
     """A read-only copy with tuples and mapping views, or an error that names the place."""
     if depth > _MAX_DEPTH:
         raise ParameterError(f"{where} is nested more than {_MAX_DEPTH} levels deep")
@@ -231,7 +231,7 @@ def _encode(value: object) -> object:
     return [_encode(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _decode(value: Any, depth: int = 0) -> Any:
+def _decode(value: object, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH + 2:
         raise ModelFileError(f"the file is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, str) and _RATIONAL.fullmatch(value):
@@ -305,7 +305,7 @@ class Released(Shown):
         plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner, dict(self.findings))
         return (Released, (self.value, self.guarantee, *plain))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """The rule's predictions; ``NoReleaseError`` if there is no rule."""
         if not self:
             raise NoReleaseError(
@@ -433,7 +433,7 @@ class Released(Shown):
         return Released.from_json(text)
 
 
-def _read(body: Any) -> Released:
+def _read(body: object) -> Released:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise ModelFileError(f"not a privpac result: the field 'format' must be {_FORMAT!r}")
     if type(body.get("version")) is not int or body["version"] != _VERSION:

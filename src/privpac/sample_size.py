@@ -56,16 +56,16 @@ class Certificate:
     settings: tuple[tuple[str, Any], ...] = ()
 
     @staticmethod
-    def upper(n_users: int | None, method: str, assumption: str, **details: Any) -> Certificate:
+    def upper(n_users: int | None, method: str, assumption: str, **details: object) -> Certificate:
         """That many users suffice."""
         return Certificate(n_users, method, assumption, "upper", tuple(details.items()))
 
     @staticmethod
-    def lower(n_users: int | None, method: str, assumption: str, **details: Any) -> Certificate:
+    def lower(n_users: int | None, method: str, assumption: str, **details: object) -> Certificate:
         """No fewer users can do."""
         return Certificate(n_users, method, assumption, "lower", tuple(details.items()))
 
-    def run_with(self, **parameters: Any) -> Certificate:
+    def run_with(self, **parameters: object) -> Certificate:
         """The same bound, with (further) parameters of the learner it speaks of."""
         return replace(self, settings=tuple((self.parameters | parameters).items()))
 

@@ -46,7 +46,7 @@ def log1p_exp(x: float) -> float:
 def _late(name: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = None
 
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: object, **options: object) -> Any:
         nonlocal found
         if found is None:
             found = getattr(import_module("scipy.special"), name)
@@ -88,7 +88,7 @@ class _Law:
     def __getattr__(self, method: str) -> Any:
         return getattr(self._law, method)
 
-    def __call__(self, *parameters: Any) -> Any:
+    def __call__(self, *parameters: object) -> Any:
         return self._law(*parameters)
 
 

@@ -107,7 +107,7 @@ def _plain_labels(series: pl.Series, name: str) -> tuple[Bytes, Bytes | None]:
     return ones.astype(np.uint8), verdicts
 
 
-def _check_type(dtype: pl.DataType, wanted: str, said: Any, name: str) -> None:
+def _check_type(dtype: pl.DataType, wanted: str, said: object, name: str) -> None:
     """Refuse a value that no column of this type can hold: every label would be 0."""
     if dtype in (pl.String, pl.Categorical, pl.Null, OBJECTS):
         return

@@ -51,7 +51,7 @@ def sound(values: Any) -> Any:
     return values
 
 
-def check_arrow(kind: Any, name: str) -> None:
+def check_arrow(kind: object, name: str) -> None:
     """Refuse decimals of more digits than polars holds, wherever they are in a type of Arrow."""
     if "decimal256" not in str(kind):
         return

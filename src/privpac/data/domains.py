@@ -254,7 +254,7 @@ class Domain(ABC):
         return False
 
     def encode(
-        self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
+        self, values: object, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
     ) -> tuple[Words, Bools]:
         """Codes and the mask of records to keep (all of them unless ``on_invalid`` drops some).
 
@@ -1063,7 +1063,7 @@ class Texts(Domain):
         self._refuse("has no first and last value")
 
     def encode(
-        self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
+        self, values: object, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
     ) -> tuple[Words, Bools]:
         self._refuse("has codes inside one data set only")
 

@@ -27,7 +27,6 @@ type has none.
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -118,7 +117,7 @@ def composed(texts: pl.Series) -> pl.Series:
     return texts.replace(doubtful.filter(changed), forms.filter(changed)) if changed.any() else texts
 
 
-def id_column(values: Any, name: str) -> pl.Series:
+def id_column(values: object, name: str) -> pl.Series:
     """A column of ids of any kind."""
     if isinstance(values, np.ndarray) and values.dtype == np.float16:
         # Wider types forget how many digits these had.

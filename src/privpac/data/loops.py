@@ -237,7 +237,7 @@ MODE = os.environ.get("PRIVPAC_KERNELS", "")
 class Loop:
     """A loop with its compiled forms, by the types of the arguments."""
 
-    def __init__(self, function: Callable[..., Any], compiled: dict[str, CompiledLoop]) -> None:
+    def __init__(self, function: Callable[..., object], compiled: dict[str, CompiledLoop]) -> None:
         self.py_func, self._compiled, self.__name__ = function, compiled, function.__name__
         update_wrapper(self, function)
 
@@ -278,7 +278,7 @@ def _gappy(value: object) -> bool:
     return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
-def _compile(function: Callable[..., Any]) -> Any:
+def _compile(function: Callable[..., object]) -> Any:
     # numba reads .numba_config.yaml of the working directory, and unpickles what lies in the cache that it names: files
     # beside a table would run.  What the environment says goes first; empty is numba's own place.
     os.environ.setdefault("NUMBA_CACHE_DIR", "")

@@ -46,7 +46,7 @@ _LONGEST_RECORD = 1 << 30
 """Bytes of a record: Arrow counts those of a block in 31 bits."""
 
 
-def _separator(value: Any) -> str | None:
+def _separator(value: object) -> str | None:
     if value is None:
         return None
     if value in ("tab", "\\t"):
@@ -58,13 +58,13 @@ def _separator(value: Any) -> str | None:
     return value
 
 
-def _header(value: Any) -> bool | None:
+def _header(value: object) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"header must be True, False or None, got {type(value).__name__}")
     return value
 
 
-def _names(value: Any) -> tuple[str, ...] | None:
+def _names(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):

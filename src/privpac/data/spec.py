@@ -46,7 +46,7 @@ def _fixed_features(features: NamedFeatures) -> _Fixed:
     return _Fixed(named_features(features))
 
 
-def _fixed_or_none(mapping: Any) -> Any:
+def _fixed_or_none(mapping: object) -> Any:
     return _Fixed(mapping) if isinstance(mapping, Mapping) else mapping  # anything else is refused below
 
 

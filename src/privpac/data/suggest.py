@@ -210,7 +210,7 @@ _NUMBERED = (("id",), ("number",), ("no",), ("key",))
 
 
 def suggest_domains(
-    columns: Any,
+    columns: object,
     *,
     user: str | None = None,
     label: str | None = None,
@@ -372,7 +372,7 @@ _BY_NAME: dict[str, pl.DataType] = {
 }
 
 
-def _type(kind: Any) -> pl.DataType | None:
+def _type(kind: object) -> pl.DataType | None:
     """A polars type for whatever names one; None for what says nothing, such as pandas' object."""
     if kind is None or isinstance(kind, pl.DataType):
         return kind
@@ -436,7 +436,7 @@ def _hint(words: tuple[str, ...], kind: pl.DataType | None) -> str:
 # Ranges that are public
 
 
-def _ranges(columns: Any, wanted: list[str], written: CsvFormat) -> dict[str, tuple[Domain | None, str]]:
+def _ranges(columns: object, wanted: list[str], written: CsvFormat) -> dict[str, tuple[Domain | None, str]]:
     """Domains as wide as the values are; only for a table whose owner calls its ranges public."""
     if isinstance(columns, (str, os.PathLike)):
         table, plain_text = read_files(columns, wanted, MISSING_TEXTS, written)

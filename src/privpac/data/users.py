@@ -139,7 +139,7 @@ class UserData(Shown):
 
     @classmethod
     @shows_fields
-    def from_frame(cls, frame: Any, spec: TableSpec | None = None, **fields: Unpack[TableFields]) -> UserData:
+    def from_frame(cls, frame: object, spec: TableSpec | None = None, **fields: Unpack[TableFields]) -> UserData:
         """From a pandas, polars, Arrow or DuckDB table.
 
         Parameters
@@ -219,16 +219,16 @@ class UserData(Shown):
     @classmethod
     def from_arrays(
         cls,
-        X: Any,
-        y: Any = None,
-        users: Any = None,
+        X: object,
+        y: object = None,
+        users: object = None,
         spec: TableSpec | None = None,
         *,
         features: NamedFeatures | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         on_invalid_label: OnInvalidLabel | str | None = None,
         label_map: Mapping[Any, int] | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[object] | None = None,
     ) -> UserData:
         """From an array (one row per record) or a frame of features, labels, and user ids (``None``: item level).
 
@@ -253,13 +253,13 @@ class UserData(Shown):
     @classmethod
     def from_users(
         cls,
-        users: Iterable[Iterable[Any]],
+        users: Iterable[Iterable[object]],
         *,
         features: NamedFeatures | None = None,
         labelled: bool = True,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         on_invalid_label: OnInvalidLabel | str | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[object] | None = None,
     ) -> UserData:
         """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ...,
         xd)``."""

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import field, frozen
@@ -467,7 +467,7 @@ def round_values(most: Fraction) -> Iterator[Fraction]:
 
 
 def _users(
-    goal: RuleGoal, certify: Callable[..., Certificate], m: int, *, beat: int | None = None, **more: Any
+    goal: RuleGoal, certify: Callable[..., Certificate], m: int, *, beat: int | None = None, **more: object
 ) -> Certificate:
     given = {"size": goal.concept.size, "theta": goal.theta, "levels": DEFAULT_LEVELS, **goal.accuracy, **more}
 

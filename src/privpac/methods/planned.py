@@ -226,7 +226,7 @@ class PlanView(Protocol):
     def rows(self) -> tuple[PlanRow, ...]: ...
     @property
     def place(self) -> int: ...
-    def written(self, value: Any) -> str: ...
+    def written(self, value: object) -> str: ...
 
 
 class Target(ABC):
@@ -339,7 +339,7 @@ class Target(ABC):
         """The target whose curves are drawn."""
         return self
 
-    def changed(self, **numbers: Any) -> Self:
+    def changed(self, **numbers: object) -> Self:
         """The same target at another ``alpha`` or ``epsilon``."""
         return replace(self, **numbers) if numbers else self  # type: ignore[type-var]
 
@@ -425,13 +425,13 @@ def privacy_words(epsilon: Fraction, neighbours: Neighbours) -> list[str]:
     ]
 
 
-def option_words(parameters: Mapping[str, Any]) -> list[str]:
+def option_words(parameters: Mapping[str, object]) -> list[str]:
     """``--name value`` for every parameter."""
     return [word for name, value in parameters.items() for word in (flag(name), setting_text(value))]
 
 
 def learn_words(
-    source: Iterable[str], epsilon: Fraction, neighbours: Neighbours, method: str, parameters: Mapping[str, Any]
+    source: Iterable[str], epsilon: Fraction, neighbours: Neighbours, method: str, parameters: Mapping[str, object]
 ) -> list[str]:
     """``learn`` with these parameters; ``source`` is the class."""
     words = ["learn", *TABLE, "--label", "LABEL", *source, *privacy_words(epsilon, neighbours), "--method", method]

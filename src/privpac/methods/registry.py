@@ -63,7 +63,7 @@ AGREEING = "certified where people agree"
 MEASURED = "measured, not certified"
 
 
-def resolve(named: Any) -> Any:
+def resolve(named: object) -> Any:
     """What a ``"module:attribute"`` names; all else as it is.
 
     >>> resolve("fractions:Fraction")(1, 2)
@@ -181,27 +181,27 @@ PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "popula
 refused."""
 
 
-def _cuts(concept: Any) -> bool:
+def _cuts(concept: object) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction is not None
 
 
-def _one_way(concept: Any) -> bool:
+def _one_way(concept: object) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
 
 
-def _scored_or_tree(concept: Any) -> bool:
+def _scored_or_tree(concept: object) -> bool:
     return isinstance(concept, VC1Tree) or scored(concept)
 
 
-def _small_trees(concept: Any) -> bool:
+def _small_trees(concept: object) -> bool:
     return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
 
 
-def _cards(concept: Any) -> bool:
+def _cards(concept: object) -> bool:
     return isinstance(concept, ClassOfRules) and concept.own_method == "scorecard"
 
 
-def _nodes(concept: Any) -> bool:
+def _nodes(concept: object) -> bool:
     return isinstance(concept, ClassOfRules) and concept.is_tree
 
 
@@ -470,7 +470,7 @@ def simulated_methods(setting: str | None, simulation: str = "") -> tuple[str, .
     return tuple(one.key for one in sorted(found, key=lambda one: one.setting != "realizable"))
 
 
-def chosen_by_parameters(concept: Any, setting: str, options: Mapping[str, Any]) -> str | None:
+def chosen_by_parameters(concept: object, setting: str, options: Mapping[str, object]) -> str | None:
     """The method whose own parameters are given; those of trees count for trees only."""
     given = {name for name, value in options.items() if value is not None}
     for key, method in METHODS.items():
@@ -480,7 +480,7 @@ def chosen_by_parameters(concept: Any, setting: str, options: Mapping[str, Any])
     return None
 
 
-def check_learns(method: str, concept: Any) -> None:
+def check_learns(method: str, concept: object) -> None:
     """Refuse a method for a class of which it learns no rule, and name those that do."""
     if method_named(method).learns(concept) or not isinstance(concept, ClassOfRules):
         return  # what is no class at all is refused by the learner, as a wrong type
@@ -553,7 +553,7 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
     return rule_class(rule, features)
 
 
-def rules_named(rule: Any, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
+def rules_named(rule: object, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
     """What a plan is asked for: a name of a kind of rule becomes a class over ``features``; all else stays."""
     if not isinstance(rule, str) or rule not in (*RULES, *KINDS):
         if features is not None:
@@ -575,7 +575,7 @@ def rules_named(rule: Any, features: Mapping[str, Domain] | None, *, agreement: 
 # Its learner
 
 
-def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Parameter]:
+def learner_options(method: str, common: Mapping[str, object]) -> dict[str, Parameter]:
     """The parameters of a method's learner that may be given, beside the ``common`` ones of every learner."""
     chosen = method_named(method)
     own = declared(chosen.load())
@@ -587,7 +587,7 @@ def takes(method: str, option: str) -> bool:
     return method in METHODS and option in learner_options(method, {})
 
 
-def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, Any]) -> Learner:
+def build_learner(method: str, common: Mapping[str, object], options: Mapping[str, object]) -> Learner:
     """The learner of a method; ``common`` are the fields of every selection, ``options`` those of this one."""
     own, chosen = learner_options(method, common), METHODS[method]
     check_learns(method, common.get(chosen.subject))
@@ -714,7 +714,7 @@ def default_rules(
     return DefaultRules(SmallTrees(columns), "small-tree", f"{said}: a small tree{few}")
 
 
-def unused(rules: DefaultRules, options: Mapping[str, Any]) -> dict[str, Any]:
+def unused(rules: DefaultRules, options: Mapping[str, object]) -> dict[str, Any]:
     """The options without those that the rules have no use for: a small tree is pure, whatever delta is allowed."""
     return {name: value for name, value in options.items() if name != "delta" or rules.method != "small-tree"}
 
@@ -898,7 +898,7 @@ _READERS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
 """By a mark in the type of a field, the first that fits: how its text is read, and what it must be."""
 
 
-def setting_text(value: Any) -> str:
+def setting_text(value: object) -> str:
     """A value as :func:`read_settings` reads it.
 
     >>> [setting_text(value) for value in (Fraction(1, 16), (1, 4), {1: 1, 16: 4}, True, bytes(2))]

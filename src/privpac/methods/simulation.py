@@ -290,7 +290,7 @@ def predicted_users(
 
 
 def predict_excess(
-    learner: Any, *, n_users: int, records_per_user: int, noise: Rational = 0.2, repeats: int = 6, seed: int = 0
+    learner: object, *, n_users: int, records_per_user: int, noise: Rational = 0.2, repeats: int = 6, seed: int = 0
 ) -> Prediction:
     """Mean excess error of a learner on the standard model of its class."""
     concept = getattr(learner, "concept", None)
@@ -330,7 +330,7 @@ def _blocks(law: Law) -> BlockLaw:
     return law
 
 
-def _check(learner: Any, population: Any) -> None:
+def _check(learner: object, population: object) -> None:
     if not hasattr(learner, "with_") or not hasattr(learner, "law"):
         raise TypeError(f"learner must be a selection learner such as RegretSelection, got {type(learner).__name__}")
     if not isinstance(population, Population):

@@ -334,7 +334,7 @@ def small_tree_target(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     model_noise: Rational | None = None,
-    **model: Any,
+    **model: object,
 ) -> SmallTreeTarget:
     """The numbers, read and checked; the model of the people to predict on is one of its own."""
     strange = [name for name, value in model.items() if value]

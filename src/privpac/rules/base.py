@@ -439,7 +439,7 @@ def columns_from_list(values: Sequence[Mapping[str, Any]]) -> Frozen[Domain]:
     return Frozen(tuple((value["name"], Domain.from_dict(value["domain"])) for value in values))
 
 
-def stored(value: Any, as_text: bool) -> Any:
+def stored(value: object, as_text: bool) -> Any:
     """A field of a rule as plain data; whole numbers that may exceed 2**53 are written as text."""
     if isinstance(value, Domain):
         return value.to_dict()
@@ -482,7 +482,7 @@ class Rule(Shown, ABC):
         """The inverse of :meth:`to_dict`."""
         return cls(**{name: restored(values[name], name in cls.as_text) for name in _field_names(cls)})
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "saved_as" in cls.__dict__:
             register(cls.saved_as)(cls)
@@ -502,7 +502,7 @@ class Rule(Shown, ABC):
     def predict_codes(self, codes: ColumnCodes) -> Predictions:
         """0/1 for encoded columns of equal length."""
 
-    def encode(self, X: Any) -> dict[str, NDArray[np.uint64]]:
+    def encode(self, X: object) -> dict[str, NDArray[np.uint64]]:
         """The codes of the columns that prediction needs; see :meth:`predict`."""
         codes = {}
         for name, (domain, column) in columns_of(X, self.features, self.reads).items():
@@ -515,7 +515,7 @@ class Rule(Shown, ABC):
             codes[name] = encoded
         return codes
 
-    def predict(self, X: Any) -> Predictions:
+    def predict(self, X: object) -> Predictions:
         """0/1 for a frame (by column name) or a 2-D array (columns in declared order).
 
         Values outside the domain are clamped; missing values are refused.
@@ -646,7 +646,7 @@ class ConceptClass(ClassOfRules):
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """The names people type for it, each with the parameters it fixes."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         for name, fixed in cls.__dict__.get("rule_names", {}).items():
             known = getattr(RULES.get(name), "concept", None)
@@ -657,7 +657,7 @@ class ConceptClass(ClassOfRules):
             register_class(name, build)
 
     @classmethod
-    def from_features(cls, features: Mapping[str, Domain], **fixed: Any) -> ConceptClass:
+    def from_features(cls, features: Mapping[str, Domain], **fixed: object) -> ConceptClass:
         """The class over named columns with their domains, as its names build it."""
         return cls(dict(features), **fixed)  # type: ignore[call-arg]
 
@@ -868,7 +868,7 @@ class OneColumnClass(ConceptClass):
     feature: str | None
 
     @classmethod
-    def from_features(cls, features: Mapping[str, Domain], **fixed: Any) -> ConceptClass:
+    def from_features(cls, features: Mapping[str, Domain], **fixed: object) -> ConceptClass:
         if len(features) != 1:
             raise ParameterError(
                 f"this rule reads one column, got {len(features)}: {', '.join(features)}; use the rule 'stump' for "

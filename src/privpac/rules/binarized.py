@@ -166,7 +166,7 @@ class Binarized(NamedColumns):
     }
 
     def __init__(
-        self, over: str, domains: Mapping[str, Domain | None] | Sequence[str] | None = None, cuts: Any = None
+        self, over: str, domains: Mapping[str, Domain | None] | Sequence[str] | None = None, cuts: object = None
     ) -> None:
         if over not in ASKED:
             raise ParameterError(f"over must be one of {', '.join(ASKED)}, got {over!r}")

@@ -77,7 +77,7 @@ def _lines(lines: Array, k: int, n: int, width: int) -> Any:
 
 @jit
 def _expand(
-    source: Array, target: Array, sums: Array, outer: int, cells: int, width: int, base: Any, bands: Array
+    source: Array, target: Array, sums: Array, outer: int, cells: int, width: int, base: object, bands: Array
 ) -> None:
     """``(outer, cells)`` lines summed over the selected cells, plus ``base``: ``(outer, selectors)`` lines."""
     sums[:width] = 0
@@ -105,7 +105,7 @@ def _expand(
 
 @jit
 def _mistakes(
-    row: Array, room: Array, shape: Bundle, places: Array, weights: Array, start: int, end: int, base: Any
+    row: Array, room: Array, shape: Bundle, places: Array, weights: Array, start: int, end: int, base: object
 ) -> None:
     """``base`` plus the weights inside of every rule, in the type of ``row``.
 
@@ -447,7 +447,7 @@ class Rectangles(ProductClass):
     def __init__(
         self,
         domains: Mapping[str, Domain | None] | Sequence[str] | None = None,
-        cuts: int | Mapping[str, int | Sequence[Any]] | None = None,
+        cuts: int | Mapping[str, int | Sequence[object]] | None = None,
     ) -> None:
         columns = named_domains(domains, "domains")
         for name, domain in columns.items():
@@ -513,7 +513,7 @@ def literal(name: str, domain: Domain, value: int) -> str:
     return f"{name} = {domain.text(value)}"
 
 
-def yes_no_columns(features: Any) -> Frozen[Domain | None]:
+def yes_no_columns(features: object) -> Frozen[Domain | None]:
     """Columns whose declared domains have two values."""
     columns = named_domains(features, "features")
     for name, domain in columns.items():

@@ -519,7 +519,7 @@ class PathTree(VC1Tree):
     def root(self) -> int:
         return 0
 
-    def node(self, x: Any) -> int | None:
+    def node(self, x: object) -> int | None:
         if not self._coded:
             shown = as_text(x)
             number = None if shown is None else _whole(shown, self.size)
@@ -527,7 +527,7 @@ class PathTree(VC1Tree):
         code = code_of(self.domain, x)
         return None if code is None else code + 1 if self.direction == "below" else self.size - code
 
-    def nodes(self, values: Sequence[Any]) -> list[Any]:
+    def nodes(self, values: Sequence[object]) -> list[Any]:
         if not self._coded:
             return [self.node(x) for x in values]
         codes, good = self.domain.encode(list(values), on_invalid="drop")

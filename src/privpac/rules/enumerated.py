@@ -54,12 +54,12 @@ SIZE_LIMIT = 1 << 20
 _FEW = 64
 
 
-def domains_or_none(columns: Any, name: str = "domains") -> Frozen[Domain | None] | None:
+def domains_or_none(columns: object, name: str = "domains") -> Frozen[Domain | None] | None:
     """The converter of a field: None takes every feature of the data."""
     return None if columns is None else named_domains(columns, name)
 
 
-def named_domains(columns: Any, what: str) -> Frozen[Domain | None]:
+def named_domains(columns: object, what: str) -> Frozen[Domain | None]:
     """Columns given as a mapping name -> domain, or as names whose domains the data declare; None, for classes that
     then read every column of the data, is none yet."""
     if columns is None:
@@ -96,7 +96,7 @@ def domains_of(columns: Mapping[str, Domain | None]) -> dict[str, Domain]:
     return {name: domain for name, domain in columns.items() if domain is not None}
 
 
-def frozen_columns(columns: Any) -> Frozen[Domain]:
+def frozen_columns(columns: object) -> Frozen[Domain]:
     """Columns that are all declared, as a value."""
     return Frozen(tuple(domains_of(named_domains(columns, "columns")).items()))
 
@@ -147,7 +147,7 @@ def even_cells(domain: Domain, count: int) -> Cells:
     return Cells(domain, (0, *(lowest + i * values // count for i in range(1, count))))
 
 
-def cells_at(domain: Domain, values: Sequence[Any], name: str) -> Cells:
+def cells_at(domain: Domain, values: Sequence[object], name: str) -> Cells:
     """A cell begins at each of the given values; the values below the first of them form a cell of their own."""
     try:
         codes, _ = domain.encode(list(values), on_invalid="raise", name=name)
@@ -159,7 +159,7 @@ def cells_at(domain: Domain, values: Sequence[Any], name: str) -> Cells:
     return Cells(domain, (0, *(code for code in listed if code > 0)))
 
 
-def checked_cuts(cuts: Any, columns: Mapping[str, Any]) -> int | Frozen[int | tuple[Any, ...]] | None:
+def checked_cuts(cuts: object, columns: Mapping[str, object]) -> int | Frozen[int | tuple[Any, ...]] | None:
     """``cuts`` as None, a number for every column, or a number or list of values per column."""
     if cuts is None:
         return None
@@ -470,7 +470,7 @@ class TableRule(Rule):
         return super().from_dict({**values, "bits": values["bits"].removeprefix("b")})
 
 
-def _tabulate(functions: Sequence[Callable[..., Any]], domains: Sequence[Domain]) -> Bytes:
+def _tabulate(functions: Sequence[Callable[..., object]], domains: Sequence[Domain]) -> Bytes:
     if len(functions) * prod(domain.size for domain in domains) > 1 << 22:
         raise TooLargeError(
             "more than 2^22 evaluations of the given functions are needed; pass their table as a 0/1 array"
@@ -479,7 +479,7 @@ def _tabulate(functions: Sequence[Callable[..., Any]], domains: Sequence[Domain]
     return np.array([[bool(f(*value)) for f in functions] for value in values], dtype=np.uint8).T
 
 
-def _read_rules(given: Any, domains: Sequence[Domain]) -> Bytes:
+def _read_rules(given: object, domains: Sequence[Domain]) -> Bytes:
     if isinstance(given, (list, tuple)) and given and all(callable(item) for item in given):
         if not domains:
             raise ParameterError("functions need a domain to be tabulated on: FiniteClass(functions, Integers(0, 6))")
@@ -543,7 +543,7 @@ class FiniteClass(EnumeratedClass):
 
     def __init__(
         self,
-        rules: Any,
+        rules: object,
         domain: Domain | Mapping[str, Domain] | None = None,
         feature: str | None = None,
         names: Sequence[str] | None = None,
@@ -713,7 +713,7 @@ MAX_STATES = 1 << 20
 # Reading
 
 
-def _bitmasks(matrix: Any) -> tuple[list[int], list[int]]:
+def _bitmasks(matrix: object) -> tuple[list[int], list[int]]:
     """Distinct rows, and distinct columns over these rows, as bit masks."""
     table = np.asarray(matrix)
     if table.ndim != 2 or table.shape[0] == 0:
@@ -751,7 +751,7 @@ class _Work:
 # VC dimension
 
 
-def vc_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
+def vc_dimension(matrix: object, *, max_states: int = MAX_STATES) -> int:
     """The size of the largest set of points whose labels take all patterns.
 
     >>> vc_dimension([[0, 0], [0, 1], [1, 1]]), vc_dimension([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -780,7 +780,7 @@ def _shatter(cells: list[int], points: list[int], size: int, work: _Work) -> Non
 # Littlestone dimension
 
 
-def littlestone_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
+def littlestone_dimension(matrix: object, *, max_states: int = MAX_STATES) -> int:
     """The number of mistakes that every online learner can be forced to make.
 
     >>> littlestone_dimension([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
@@ -824,7 +824,7 @@ class _Mistakes:
 # Threshold dimension
 
 
-def threshold_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
+def threshold_dimension(matrix: object, *, max_states: int = MAX_STATES) -> int:
     """The longest family of thresholds inside the class: ``c_i(x_j) = 1`` iff ``j >= i``.
 
     >>> threshold_dimension([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])

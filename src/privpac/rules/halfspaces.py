@@ -385,7 +385,7 @@ class Halfspaces(NamedColumns, EnumeratedClass):
         return dense_profile(scores, statistic.optimism(groups.sizes, term.own, groups.times))
 
 
-def _checked_weights(weights: Any) -> tuple[int, ...]:
+def _checked_weights(weights: object) -> tuple[int, ...]:
     if isinstance(weights, Iterable) and not isinstance(weights, (str, bytes)):
         listed = sorted({positive_int(weight, "a weight", minimum=-(1 << 31), maximum=1 << 31) for weight in weights})
     else:

@@ -259,7 +259,7 @@ class StarTree(VC1Tree):
     def as_selection(self) -> str:
         return "Points(domain)"
 
-    def node(self, x: Any) -> tuple[str | int] | None:
+    def node(self, x: object) -> tuple[str | int] | None:
         value = as_text(x) if self.domain is None or self._open else code_of(self.domain, x)
         return None if value is None else (value,)
 

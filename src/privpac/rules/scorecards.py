@@ -313,7 +313,7 @@ class Scorecard(Rule):
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return (self.totals(codes) > self.threshold).astype(np.int8)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
         """For each row the chances of 0 and of 1, from the calibration: the rate of its bin of points."""
         if not self.calibration:
             raise ParameterError(
@@ -425,7 +425,7 @@ class Scorecard(Rule):
         )
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ParameterError("points are whole numbers")
     return value
@@ -483,11 +483,11 @@ class ScorecardPerLabel(Rule):
         said: NDArray[np.int8] = np.argmax(above, axis=1).astype(np.int8)
         return said
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """The names of the labels."""
         return np.array(self.names)[super().predict(X)]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
         """For each row the chances of the labels, in their order: each scorecard's rate, and all of them made to add up
         to 1; alike where all are 0."""
         if not self.calibration:

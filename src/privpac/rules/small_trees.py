@@ -399,7 +399,7 @@ class SmallTree(Rule):
         said: NDArray[np.int8] = np.where(self._holds(self.root, codes), of(self.yes), of(self.no)).astype(np.int8)
         return said
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """0/1, or the names of the labels where there are more than two."""
         said = super().predict(X)
         return np.array(self.names)[said] if self.names else said
@@ -496,7 +496,7 @@ class SmallTree(Rule):
         )
 
 
-def _depth(depth: Any) -> int:
+def _depth(depth: object) -> int:
     if depth not in (1, 2) or isinstance(depth, bool):
         raise ParameterError(f"depth must be 1 or 2, got {depth!r}; deeper trees have more cells than can be counted")
     return int(depth)
@@ -545,7 +545,7 @@ class SmallTrees(WideClass):
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     @columns.validator
-    def _known(self, attribute: Attribute[Any], columns: Frozen[Domain | None] | None) -> None:
+    def _known(self, attribute: Attribute[object], columns: Frozen[Domain | None] | None) -> None:
         if columns is None and isinstance(self.missing, tuple):
             return
         if columns is not None and all(domain is not None for domain in columns.values()):

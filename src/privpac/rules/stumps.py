@@ -75,7 +75,7 @@ _FAR = np.int64(1 << 61)
 
 
 @jit
-def _update(sums: Array, least: Array, leaf: int, change: Any) -> None:
+def _update(sums: Array, least: Array, leaf: int, change: object) -> None:
     sums[leaf] += change
     least[leaf] += change
     node = leaf >> 1

@@ -179,7 +179,7 @@ def _looked_up(codes: Array, table: Array, out: Array) -> None:
 
 
 @jit
-def _searched(codes: Array, starts: Array, has_own: bool, own: Any, bins: Any, out: Array) -> None:
+def _searched(codes: Array, starts: Array, has_own: bool, own: object, bins: object, out: Array) -> None:
     """The number of starts at or below each code."""
     for r in range(len(codes)):
         code = codes[r]
@@ -196,7 +196,7 @@ def _searched(codes: Array, starts: Array, has_own: bool, own: Any, bins: Any, o
 # Reading parameters
 
 
-def read_cuts(cuts: Any) -> Cuts:
+def read_cuts(cuts: object) -> Cuts:
     """``cuts`` as a number for all columns, or a number or list of values per column."""
     if not isinstance(cuts, Mapping):
         return positive_int(cuts, "cuts", maximum=MOST_BINS - 2)
@@ -249,7 +249,7 @@ def binned(
     return tuple(found)
 
 
-def _edges(name: str, domain: Domain, wanted: int | tuple[Any, ...]) -> tuple[int, ...]:
+def _edges(name: str, domain: Domain, wanted: int | tuple[object, ...]) -> tuple[int, ...]:
     """The first codes of the bins above the lowest: cut ``u`` of ``B - 1`` even ones at code ``ceil(u N / B)``."""
     if not domain.ordered:
         if isinstance(wanted, tuple):
@@ -269,7 +269,7 @@ def _edges(name: str, domain: Domain, wanted: int | tuple[Any, ...]) -> tuple[in
     return tuple(-(-u * domain.size // count) for u in range(1, count))
 
 
-def _listed(name: str, domain: Domain, values: tuple[Any, ...]) -> tuple[int, ...]:
+def _listed(name: str, domain: Domain, values: tuple[object, ...]) -> tuple[int, ...]:
     """``x > c`` holds from the code after that of ``c`` on; between two values it is that of the one below."""
     message = f"cuts of column {name!r} must increase and lie within its domain: {domain.describe()}"
     try:
@@ -293,7 +293,7 @@ def _listed(name: str, domain: Domain, values: tuple[Any, ...]) -> tuple[int, ..
 _MOST_LABELS = 64
 
 
-def read_classes(classes: Any) -> tuple[str, ...] | None:
+def read_classes(classes: object) -> tuple[str, ...] | None:
     """The labels, where there are more than two; None leaves them to the data."""
     if classes is None:
         return None

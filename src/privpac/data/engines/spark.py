@@ -453,7 +453,7 @@ class _Check:
 class _Merge:
     kernel: Kernel[Any]
 
-    def __call__(self, values: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, values: Iterator[object]) -> Iterator[Any]:
         found = Summary(self.kernel)
         for value in values:
             found.add(value)

@@ -221,7 +221,7 @@ class _Files(ExitStack):
         return False
 
 
-def _open(path: Path, schema: Any, open_files: ExitStack) -> Any:
+def _open(path: Path, schema: object, open_files: ExitStack) -> Any:
     sink = open_files.enter_context(pa.OSFile(str(path), "wb"))
     return open_files.enter_context(pa.ipc.new_stream(sink, schema))
 

@@ -83,7 +83,7 @@ def _bulk(kind: str, data: bytes, tail: bytearray) -> list[Any]:
 _CONTAINERS: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-def _read(node: Any, tail: memoryview) -> Any:
+def _read(node: object, tail: memoryview) -> Any:
     if not isinstance(node, list):
         return node
     kind, *rest = node

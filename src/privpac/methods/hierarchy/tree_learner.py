@@ -612,7 +612,7 @@ class TreePromises:
     def accuracy(self) -> TreeAccuracy:
         raise NotImplementedError
 
-    def failure(self, n_users: int, alpha: Any = None) -> float:
+    def failure(self, n_users: int, alpha: object = None) -> float:
         """A certified bound on the probability of error above ``alpha`` for this many users (records of one concept,
         i.i.d.)."""
         error = None if alpha is None else rational(alpha, "alpha", above=0, below=1)
@@ -628,7 +628,7 @@ class TreePromises:
         """The least error certified at ``beta`` for this many users; ``None`` if none is."""
         return self.accuracy.alpha_for(positive_int(n_users, "n_users", minimum=0))
 
-    def with_(self, **changes: Any) -> Self:
+    def with_(self, **changes: object) -> Self:
         """The same learner with other parameters."""
         return evolve(self, **changes)  # type: ignore[misc]
 

@@ -35,7 +35,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,7 +204,7 @@ def tree_failure(
     return simple_failure(budget, t, first, last, good), tight_failure(budget, t, first, last, good)
 
 
-def _ranks(hi: Any, K: Any) -> tuple[int, int]:
+def _ranks(hi: object, K: object) -> tuple[int, int]:
     first = positive_int(hi, "hi")
     return first, positive_int(K, "K", minimum=first - 1)
 

@@ -573,7 +573,7 @@ def service_target(
     neighbours: Neighbours | str | None = None,
     users: str | None = None,
     model_noise: Rational | None = None,
-    others: Mapping[str, Any] | None = None,
+    others: Mapping[str, object] | None = None,
 ) -> ServiceTarget:
     """The numbers, read and checked; ``others`` are declarations that a service has no use for.
 

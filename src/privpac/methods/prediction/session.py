@@ -214,7 +214,7 @@ class PredictionSession:
 
     # Answering
 
-    def encode(self, X: Any) -> _Codes:
+    def encode(self, X: object) -> _Codes:
         """Queries as codes; ``SchemaError`` for missing columns or values, before anything is counted."""
         codes = {}
         for name, (domain, values) in columns_of(X, self.features).items():
@@ -226,7 +226,7 @@ class PredictionSession:
                 )
         return codes
 
-    def predict(self, X: Any, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
+    def predict(self, X: object, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
         """One noisy majority for every row; ``key`` names who asks, ``share`` limits the new answers of that key."""
         return self.predict_codes(self.encode(X), key=key, share=share)
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 MAX_BITS = 13_000  # below the interpreter's limit of 4300 digits for turning integers into text
 
 
-def as_text(x: Any) -> str | None:
+def as_text(x: object) -> str | None:
     """One value as the text a column of such values would show; ``None`` for what no column can hold."""
     if isinstance(x, str):
         return str(x)
@@ -69,7 +69,7 @@ def as_text(x: Any) -> str | None:
     return None
 
 
-def code_of(domain: Domain, x: Any) -> int | None:
+def code_of(domain: Domain, x: object) -> int | None:
     """The code of one value, ``None`` outside the domain or for a value of another type."""
     return domain.code(x)
 
@@ -96,7 +96,7 @@ def user_columns(users: UserData, names: Mapping[str, Domain]) -> dict[str, Colu
     return {name: Column(users.codes[name], domain, users.vocabulary(name)) for name, domain in names.items()}
 
 
-def raw_columns(given: Mapping[str, tuple[Domain, Any]]) -> dict[str, Column]:
+def raw_columns(given: Mapping[str, tuple[Domain, object]]) -> dict[str, Column]:
     """Columns to predict on: values outside a declared domain are clamped, missing values refused."""
     out = {}
     for name, (domain, values) in given.items():
@@ -206,7 +206,7 @@ def _ends(depth: Array, shared: Array) -> Any:
     return end
 
 
-def group_parts(offsets: Ints, parts: Any, n_parts: int | None) -> tuple[Ints | None, Ints]:
+def group_parts(offsets: Ints, parts: object, n_parts: int | None) -> tuple[Ints | None, Ints]:
     """Records by part: the order of the records (``None``: as they are) and the offsets of the parts."""
     users = len(offsets) - 1
     if parts is None:
@@ -386,7 +386,7 @@ class PartNodes:
 _trees: dict[str, type[VC1Tree]] = {}
 
 
-def tree_class(kind: Any) -> type[VC1Tree]:
+def tree_class(kind: object) -> type[VC1Tree]:
     """The trees of this package register themselves when they are first used."""
     if kind not in _trees:
         for name in dir(trees):
@@ -542,7 +542,7 @@ class VC1Tree(ClassOfRules):
     direction: str
     """Of a path: on which side of its node a rule says 1."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "kind" in cls.__dict__:
             _trees[cls.kind] = cls
@@ -565,7 +565,7 @@ class VC1Tree(ClassOfRules):
         return True
 
     @abstractmethod
-    def node(self, x: Any) -> Node | None:
+    def node(self, x: object) -> Node | None:
         """The node of a point, in the user's values; ``None`` if the tree does not know the point."""
 
     def depth(self, v: Any) -> int:
@@ -578,7 +578,7 @@ class VC1Tree(ClassOfRules):
         above: Node = v[:z]
         return above
 
-    def _check_above(self, v: Any, z: int, noun: str = "node") -> None:
+    def _check_above(self, v: object, z: int, noun: str = "node") -> None:
         if not 0 <= z <= self.depth(v):
             raise ParameterError(f"a {noun} of depth {self.depth(v)} has no ancestor at depth {z}")
 
@@ -587,7 +587,7 @@ class VC1Tree(ClassOfRules):
         depth = self.depth(a)
         return depth <= self.depth(v) and self.ancestor(v, depth) == a
 
-    def base_label(self, x: Any) -> int:
+    def base_label(self, x: object) -> int:
         """What the concept of the root says."""
         return 0
 
@@ -710,7 +710,7 @@ class VC1Tree(ClassOfRules):
 
     @staticmethod
     def from_matrix(
-        matrix: Any,
+        matrix: object,
         root: Literal["center", "end", "auto"] | int = "center",
         domain: Domain | None = None,
         feature: str | None = None,
@@ -776,16 +776,16 @@ class VC1Tree(ClassOfRules):
         named = [self.root, *(nodes[known[i]] for i in firsts[1:].tolist())]
         return Places(at[codes], base[codes], depth, shared, lambda i: named[i], self._ties(named))
 
-    def nodes(self, values: Sequence[Any]) -> list[Any]:
+    def nodes(self, values: Sequence[object]) -> list[Any]:
         """The node of each value."""
         return [self.node(x) for x in values]
 
-    def _shared(self, a: Any, b: Any) -> int:
+    def _shared(self, a: object, b: object) -> int:
         """The depth of the deepest common ancestor."""
         most = min(self.depth(a), self.depth(b))
         return last_between(lambda depth: bool(self.ancestor(a, depth) == self.ancestor(b, depth)), 0, most + 1)
 
-    def _ties(self, named: Sequence[Any]) -> Ints:
+    def _ties(self, named: Sequence[object]) -> Ints:
         ties = np.empty(len(named), dtype=np.int64)
         ties[sorted(range(len(named)), key=lambda i: self.order_key(named[i]))] = np.arange(len(named))
         return ties
@@ -821,7 +821,7 @@ class VC1Tree(ClassOfRules):
 
     @classmethod
     @abstractmethod
-    def _from_dict(cls, values: Mapping[str, Any]) -> VC1Tree: ...
+    def _from_dict(cls, values: Mapping[str, object]) -> VC1Tree: ...
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> VC1Tree:
@@ -833,7 +833,7 @@ class VC1Tree(ClassOfRules):
         return list(v) if isinstance(v, tuple) else v
 
     @abstractmethod
-    def unpack(self, packed: Any) -> Node:
+    def unpack(self, packed: object) -> Node:
         """The node of plain data, checked: ``ParameterError`` if the tree has no such node."""
 
 
@@ -863,7 +863,7 @@ class TreeRule(Rule):
             )
         return self._predict({name: Column(codes[name], domain, None) for name, domain in columns.items()})
 
-    def predict(self, X: Any) -> Predictions:
+    def predict(self, X: object) -> Predictions:
         return self._predict(raw_columns(columns_of(X, self.features, self.reads)))
 
     def predict_users(self, users: UserData) -> Predictions:
@@ -964,7 +964,7 @@ def count_nodes(tree: VC1Tree, users: Users, mode: Mode) -> NodeCounts:
 # The node of one part straight from the definition: what the kernels for tables are checked against.
 
 
-def part_node(tree: VC1Tree, records: Sequence[tuple[Any, Any]], mode: Mode = "closure") -> Node:
+def part_node(tree: VC1Tree, records: Sequence[tuple[object, object]], mode: Mode = "closure") -> Node:
     """The node of one part, straight from the definition; total on every list of records.
 
     * ``closure``: the deepest positive node, if it is consistent with the part;

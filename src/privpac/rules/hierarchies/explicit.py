@@ -33,7 +33,7 @@ from privpac.rules.hierarchies.regions import RegionLayout, lay_parents, lifting
 RootRule = Literal["center", "end", "auto"]
 
 
-def explicit_tree(matrix: Any, root: RootRule | int, domain: Domain | None, feature: str | None) -> ExplicitTree:
+def explicit_tree(matrix: object, root: RootRule | int, domain: Domain | None, feature: str | None) -> ExplicitTree:
     """Build the tree of a table; ``root`` counts among the distinct rows."""
     rows, kept = _distinct_rows(_table(matrix))
     if domain is not None and not isinstance(domain, Domain):
@@ -49,7 +49,7 @@ def explicit_tree(matrix: Any, root: RootRule | int, domain: Domain | None, feat
     return ExplicitTree(f, node_of, parent, owner, index, domain, feature)
 
 
-def _table(matrix: Any) -> Bytes:
+def _table(matrix: object) -> Bytes:
     array = np.asarray(matrix)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
         raise ParameterError(
@@ -208,11 +208,11 @@ class ExplicitTree(VC1Tree):
     def _domain(self) -> Domain:
         return Integers(0, len(self.f) - 1) if self.domain is None else self.domain
 
-    def node(self, x: Any) -> int | None:
+    def node(self, x: object) -> int | None:
         code = code_of(self._domain, x)
         return None if code is None else int(self.node_of[code])
 
-    def base_label(self, x: Any) -> int:
+    def base_label(self, x: object) -> int:
         code = code_of(self._domain, x)
         return 0 if code is None else int(self.f[code])
 
@@ -273,7 +273,7 @@ class ExplicitTree(VC1Tree):
 
     @staticmethod
     def from_matrix(
-        matrix: Any,
+        matrix: object,
         root: Literal["center", "end", "auto"] | int = "center",
         domain: Domain | None = None,
         feature: str | None = None,
@@ -342,7 +342,7 @@ class ExplicitTree(VC1Tree):
         domain = None if values["domain"] is None else Domain.from_dict(values["domain"])
         return cls(f, node_of, parent, row_node, int(values["root_row"]), domain, values["feature"])
 
-    def unpack(self, packed: Any) -> int:
+    def unpack(self, packed: object) -> int:
         return positive_int(packed, "node", minimum=0, maximum=len(self.parent) - 1)
 
     def __repr__(self) -> str:

@@ -141,7 +141,7 @@ class Region(VC1Tree):
     domain: Domain
     regions: ClassVar[bool] = True
 
-    def base_label(self, x: Any) -> int:
+    def base_label(self, x: object) -> int:
         return int(self.node(x) == self.root)
 
 
@@ -226,7 +226,7 @@ class PrefixTree(Region):
     def height(self) -> int:
         return self.max_depth if self.cuts is None else len(self._cuts)
 
-    def node(self, x: Any) -> Components | None:
+    def node(self, x: object) -> Components | None:
         """The node of a text, or of a tuple of components."""
         if isinstance(x, tuple) and self.cuts is None:
             components = [as_text(c) for c in x]
@@ -495,7 +495,7 @@ class AddressTree(Region):
     def root(self) -> Network:
         return (0, 0)
 
-    def node(self, x: Any) -> Network | None:
+    def node(self, x: object) -> Network | None:
         if isinstance(x, (IPv4Network, IPv6Network)):
             x = str(x)
         return self._parse(x) if isinstance(x, str) else None
@@ -598,7 +598,7 @@ class AddressTree(Region):
             raise ParameterError("no network of this tree has that number and length")
         return self.describe(v)
 
-    def unpack(self, packed: Any) -> Network:
+    def unpack(self, packed: object) -> Network:
         v = self.node(packed)
         if v is None or self.describe(v) != packed:
             raise ParameterError("no network of this tree has that name")
@@ -754,7 +754,7 @@ class Taxonomy(Region):
 
     def __init__(
         self,
-        parents: Mapping[Any, Any],
+        parents: Mapping[Any, object],
         max_depth: int | None = None,
         feature: str | None = None,
         domain: Domain | None = None,
@@ -827,7 +827,7 @@ class Taxonomy(Region):
     def root(self) -> str:
         return self.names[0]
 
-    def node(self, x: Any) -> str | None:
+    def node(self, x: object) -> str | None:
         shown = as_text(x)
         number = None if shown is None or shown == TOP else self._number.get(shown)
         return None if number is None else self.names[self._capped[number]]
@@ -923,7 +923,7 @@ class Taxonomy(Region):
         tree.__attrs_init__(names, parents, values["max_depth"], values["feature"], Domain.from_dict(values["domain"]))
         return tree
 
-    def unpack(self, packed: Any) -> str:
+    def unpack(self, packed: object) -> str:
         if not isinstance(packed, str) or packed not in self._number or self.depth(packed) > self.height:
             raise ParameterError("the taxonomy has no such name")
         return packed
@@ -941,7 +941,7 @@ class Taxonomy(Region):
         return f"Taxonomy(names={len(self.names)}, height={self.height})"
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     shown = as_text(given)
     if not shown:
         raise ParameterError(
@@ -1022,7 +1022,7 @@ class BranchThresholds(VC1Tree):
     def height(self) -> int:
         return self.positions.size
 
-    def node(self, x: Any) -> tuple[Any, ...] | None:
+    def node(self, x: object) -> tuple[Any, ...] | None:
         if not isinstance(x, (tuple, list)) or len(x) != 2:
             return None
         branch, code = self._star.node(x[0]), code_of(self.positions, x[1])

@@ -325,7 +325,7 @@ def _run(
     signs: Ints,
     statistic: Statistic,
     own: Ints,
-    shape: tuple[Any, ...],
+    shape: tuple[object, ...],
     order: Bytes,
     grid: tuple[np.uint64, np.uint64, Bytes],
     *,

@@ -118,7 +118,7 @@ def _sort(words: Array, pairs: Array, count: int) -> None:
 
 
 @jit
-def _load(codes: Array, labels: Array, offsets: Array, people: Array, rows: int, pad: Any, words: Array) -> None:
+def _load(codes: Array, labels: Array, offsets: Array, people: Array, rows: int, pad: object, words: Array) -> None:
     for lane in range(_LANES):
         a, m = 0, 0
         if lane < len(people):
@@ -176,7 +176,7 @@ def _ends(words: Array, rows: int, zeros: Array, mistakes: Array, least: Array, 
 
 
 @jit
-def _entries(words: Array, rows: int, sign: Any, base: Array, free: Array, mistakes: Array, entries: Array) -> None:
+def _entries(words: Array, rows: int, sign: object, base: Array, free: Array, mistakes: Array, entries: Array) -> None:
     """Where the contribution stands in the table, at cut 0 (row 0) and behind every record."""
     none = np.int16(0)
     for lane in range(_LANE):
@@ -857,7 +857,7 @@ def _value_events(
 
 
 @jit
-def _spikes(places: Array, totals: Array, base: int, last: Any, starts: Array, scores: Array) -> int:
+def _spikes(places: Array, totals: Array, base: int, last: object, starts: Array, scores: Array) -> int:
     """From running totals of what is added at each place: that place's own score, and back to ``base`` after it."""
     n = 0
     before: Any = 0

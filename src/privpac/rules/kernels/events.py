@@ -42,7 +42,7 @@ def _shift(span: Any, bits: int) -> Any:
 
 
 @jit
-def _insert(key: Array, load: Array, first: int, i: int, k: Any, t: Any) -> None:
+def _insert(key: Array, load: Array, first: int, i: int, k: object, t: object) -> None:
     """Put an entry into the sorted ``key[first:i]``."""
     j = i - 1
     while j >= first and key[j] > k:
@@ -123,7 +123,7 @@ def _range(at: Array, change: Array, a: int, b: int, out: Array) -> None:
 
 
 @jit
-def _count(at: Array, change: Array, a: int, b: int, low: Any, shift: Any, count: Array) -> None:
+def _count(at: Array, change: Array, a: int, b: int, low: object, shift: object, count: Array) -> None:
     for i in range(a, b):
         if change[i] != 0:
             count[np.int64((at[i] - low) >> shift)] += 1
@@ -131,7 +131,7 @@ def _count(at: Array, change: Array, a: int, b: int, low: Any, shift: Any, count
 
 @jit
 def _scatter(
-    at: Array, change: Array, a: int, b: int, low: Any, shift: Any, slot: Array, key: Array, load: Array
+    at: Array, change: Array, a: int, b: int, low: object, shift: object, slot: Array, key: Array, load: Array
 ) -> None:
     for i in range(a, b):
         if change[i] != 0:

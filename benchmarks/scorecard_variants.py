@@ -35,7 +35,7 @@ from privpac.methods.scorecard import (
     norm_cap,
     norm_sum,
     pack_answers,
-    points_of,
+    scorecard_points,
     shrunk_centre,
     training_time,
     updated,
@@ -105,7 +105,7 @@ def descended(concept: Scorecards, packed: Any, n: int, epsilon: Fraction, how: 
         state = replace(state, weights=tuple(updated(state.weights, pushed, 1, steps, n)))
         if step > steps // 2:
             total = [a + b for a, b in zip(total, state.weights)]
-    found = points_of(table, total, centre, concept.top)
+    found = scorecard_points(table, total, centre, concept.top)
     return Scorecard(concept.binned, found.points, found.threshold, concept.top)
 
 

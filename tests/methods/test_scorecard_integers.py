@@ -25,7 +25,7 @@ from privpac.methods.scorecard import (
     centre_clip,
     clip_size,
     norm_cap,
-    points_of,
+    scorecard_points,
     shrunk_centre,
     training_time,
 )
@@ -201,7 +201,7 @@ def test_extreme_vectors_and_a_shrink_that_rounds_to_nearest() -> None:
 def test_large_squares_are_rounded_up_exactly() -> None:
     for root in (1, 2, 3, 1000, 94906267, 2**31 - 1, 2**31 + 11):
         for n in (root * root - 1, root * root, root * root + 1):
-            x = int(kernels.root_up(n))
+            x = int(kernels.least_root(n))
             assert x * x >= n
             assert n == 0 == x or n > (x - 1) * (x - 1)
 
@@ -319,7 +319,7 @@ def test_rounded_points_agree_where_the_score_is_clear(
     """Whole points err by at most half a point a column, the threshold by one: a score further away decides alike."""
     shapes, users, state, _ = case
     table = code_table(shapes)
-    found = points_of(table, state.weights, state.centre, top)
+    found = scorecard_points(table, state.weights, state.centre, top)
     scores = table.split(table.scores(state.weights))
     constant = state.weights[0] * U - sum(w * c for w, c in zip(state.weights[1:], state.centre))
     largest = max(max(column) - min(column) for column in scores)

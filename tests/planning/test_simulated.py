@@ -12,7 +12,7 @@ import pytest
 
 import privpac as pp
 from privpac.distributions.family_plan import family_target
-from privpac.methods.simulation import SETTLED, ModelRng, Prediction, settle
+from privpac.methods.simulation import SETTLED, ModelRng, Prediction, draw_until_decided
 
 SAID = """
 import json, privpac as pp
@@ -57,28 +57,28 @@ def test_the_mean_distance_of_coarse_to_fine_is_alpha_at_the_predicted_users() -
 
 def test_runs_are_added_until_the_mean_is_sure_or_clearly_off() -> None:
     coins = np.random.default_rng(3).random(100_000)
-    mean, error, runs = settle(lambda i: float(coins[i]), most=100_000)
+    mean, error, runs = draw_until_decided(lambda i: float(coins[i]), most=100_000)
     assert error <= SETTLED * mean
     assert abs(mean - 0.5) < 6 * error
     assert runs < 400
-    assert settle(lambda i: float(coins[i]), against=0.1, most=100_000)[2] < runs
-    mean, error, runs = settle(lambda i: float(coins[i] < 0.001), most=512, worst=1.0)
+    assert draw_until_decided(lambda i: float(coins[i]), against=0.1, most=100_000)[2] < runs
+    mean, error, runs = draw_until_decided(lambda i: float(coins[i] < 0.001), most=512, worst=1.0)
     assert (runs, error > SETTLED * mean) == (512, True)
 
 
 def test_failures_that_were_not_seen_are_not_ruled_out() -> None:
     """Six runs without one of the failures that one run in ten has are no proof."""
-    assert settle(lambda i: 0.0, against=0.05, first=6)[2] == 6
-    mean, error, runs = settle(lambda i: 0.0, against=0.05, first=6, worst=0.5, most=4096)
+    assert draw_until_decided(lambda i: 0.0, against=0.05, first=6)[2] == 6
+    mean, error, runs = draw_until_decided(lambda i: 0.0, against=0.05, first=6, worst=0.5, most=4096)
     assert mean == 0
     assert 3 * error < 0.05
     assert runs > 30
 
 
 def test_only_the_spread_within_parts_of_the_model_is_chance() -> None:
-    apart = settle(lambda i: float(i % 4), first=8, most=64, strata=4)
+    apart = draw_until_decided(lambda i: float(i % 4), first=8, most=64, strata=4)
     assert apart == (1.5, 0.0, 8)
-    assert settle(lambda i: float(i % 4), first=8, most=64)[2] == 64
+    assert draw_until_decided(lambda i: float(i % 4), first=8, most=64)[2] == 64
 
 
 def test_the_coins_of_a_model_repeat_and_promise_nothing() -> None:

@@ -24,7 +24,7 @@ from privpac.methods.scorecard import (
     norm_cap,
     norm_sum,
     norm_terms,
-    points_of,
+    scorecard_points,
     shrunk_centre,
     training_time,
     updated,
@@ -98,7 +98,7 @@ def run_update(case: dict[str, Any]) -> None:
 
 
 def run_points(case: dict[str, Any]) -> None:
-    found = points_of(table_of(case), case["weights"], case["centre"], case["top"])
+    found = scorecard_points(table_of(case), case["weights"], case["centre"], case["top"])
     assert [list(points) for points in found.points] == case["points"]
     assert found.threshold == case["threshold"]
 

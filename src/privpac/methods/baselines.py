@@ -44,7 +44,7 @@ from privpac.rules.base import ConceptClass
 if TYPE_CHECKING:
     from privpac.data import Domain, Kernel, OnInvalid, Users
 
-P = TypeVar("P")
+_P = TypeVar("_P")
 
 _MAX_SLOTS = 1 << 28
 """The most slots (users times ``max_records``) under replace; both numbers are public there."""
@@ -64,19 +64,19 @@ def _records(users: UserData, slots: int | None) -> UserData:
 
 
 @dataclass(frozen=True)
-class _Flat(Generic[P]):
+class _Flat(Generic[_P]):
     """A kernel that sees records as users."""
 
-    kernel: Kernel[P]
+    kernel: Kernel[_P]
     slots: int | None
 
-    def zero(self) -> P:
+    def zero(self) -> _P:
         return self.kernel.zero()
 
-    def chunk(self, users: UserData) -> P:
+    def chunk(self, users: UserData) -> _P:
         return self.kernel.chunk(_records(users, self.slots))
 
-    def merge(self, a: P, b: P) -> P:
+    def merge(self, a: _P, b: _P) -> _P:
         return self.kernel.merge(a, b)
 
 
@@ -111,7 +111,7 @@ class RecordsAsUsers:
         positive_int(cap, "cap")
         return self
 
-    def fold(self, kernel: Kernel[P]) -> P:
+    def fold(self, kernel: Kernel[_P]) -> _P:
         return self.users.fold(_Flat(kernel, self.slots))
 
 

@@ -172,7 +172,7 @@ def rounded(scores: _Scores, top: int, largest: int) -> ScorecardPoints:
     return ScorecardPoints(points, -top * scores.least // largest)
 
 
-def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> ScorecardPoints:
+def scorecard_points(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> ScorecardPoints:
     """The scorecard of summed weights: whole points from 0 to ``top``, the largest being ``top``."""
     scores = scores_of(table, weights, centre)
     return rounded(scores, top, scores.largest)
@@ -363,7 +363,7 @@ def floor_divide(x: Any, m: Any, part: Any) -> Any:
 
 
 @jit
-def root_up(n: Any) -> Any:
+def least_root(n: Any) -> Any:
     """The least ``x >= 0`` with ``x * x >= n``."""
     x = np.int64(np.sqrt(np.float64(n)))
     while x * x >= n and x > 0:
@@ -385,7 +385,7 @@ def shorten(g: Ints, size: int, cap: int) -> None:
         square += g[k] * g[k]
     if square <= cap * cap:
         return
-    length = root_up(square)
+    length = least_root(square)
     after, part = np.int64(0), 1.0 / np.float64(length)
     for k in range(size):
         kept = floor_divide(abs(g[k]) * cap, length, part)
@@ -529,7 +529,7 @@ def _sum_gradients(
             square = np.int64(0)
             for k in range(size):
                 square += own[k] * own[k]
-            total[0] += min(root_up(square), cap)
+            total[0] += min(least_root(square), cap)
         else:
             shorten(own, size, cap)
             for k in range(size):
@@ -599,7 +599,7 @@ def gradients(table: CodeTable, packed: Packed, state: DescentState, answer: int
 def norm_terms(table: CodeTable, packed: Packed, centre: Sequence[int], cap: int, answer: int = 1) -> list[int]:
     """Each user's term of :func:`norm_sum`."""
     vectors = gradients(table, packed, DescentState.start(centre), answer)
-    return [min(int(root_up(sum(g * g for g in vector))), cap) for vector in vectors]
+    return [min(int(least_root(sum(g * g for g in vector))), cap) for vector in vectors]
 
 
 def clip(vector: Sequence[int], cap: int) -> list[int]:
@@ -970,5 +970,5 @@ def _descend(
             if step > steps // 2:  # the last ceil(T/2)
                 totals[k] = [a + b for a, b in zip(totals[k], states[k].weights)]
     if len(answers) == 1:
-        return [points_of(table, totals[0], centre, top)], clips
+        return [scorecard_points(table, totals[0], centre, top)], clips
     return points_against(table, totals, centre, top), clips

@@ -88,7 +88,7 @@ class ModelRng(Rng):
         return int(self._drawn.integers(0, 1 << 64, dtype=np.uint64))
 
 
-def settle(
+def draw_until_decided(
     draw: Callable[[int], float],
     *,
     against: float | None = None,
@@ -103,7 +103,7 @@ def settle(
     belongs to part ``i % strata`` of the model, all of them equally often (``first`` is a multiple): only the spread
     within a part is chance.
 
-    >>> settle(lambda i: float(i % 2), most=4096)[2], settle(lambda i: 0.25, against=0.5)
+    >>> draw_until_decided(lambda i: float(i % 2), most=4096)[2], draw_until_decided(lambda i: 0.25, against=0.5)
     (768, (0.25, 0.0, 6))
     """
     values: list[float] = []
@@ -168,7 +168,7 @@ class Simulation(ABC):
         if draw is None:
             return None
         most = self.limit(records_per_user, n_users)
-        mean, error, runs = settle(
+        mean, error, runs = draw_until_decided(
             draw, against=against, first=self.first, most=most, worst=self.worst, strata=self.strata
         )
         return Prediction(mean, error, f"{self.model}; {n_users} users", runs)

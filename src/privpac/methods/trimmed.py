@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 
 @jit
-def contribution(mistakes: int, m: int, levels: int, counts: bool) -> int:
+def one_contribution(mistakes: int, m: int, levels: int, counts: bool) -> int:
     """One user's contribution in 0..levels: mistakes, or the error rate in steps of ``1/levels``, half a step up."""
     if counts:
         return min(mistakes, levels)
@@ -188,7 +188,7 @@ def _sweep(
     held = np.empty(n, np.int64)
     hist = np.zeros(levels + 2, np.int64)
     for u in range(n):
-        held[u] = contribution(mistakes[u], sizes[u], levels, counts)
+        held[u] = one_contribution(mistakes[u], sizes[u], levels, counts)
         hist[held[u]] += 1
     k = reach
     top = np.empty(max(reach, 0) + 1, np.int64)
@@ -211,7 +211,7 @@ def _sweep(
             user, label = np.int64(who) >> 1, np.int64(who) & 1
             mistakes[user] += sign * (2 * label - 1)
             old: Any = held[user]
-            new = contribution(mistakes[user], sizes[user], levels, counts)
+            new = one_contribution(mistakes[user], sizes[user], levels, counts)
             if new != old:
                 # With y the other users' contributions, s = const + clip(own; y_(t), y_(n-t)).
                 low = value[0] if old > value[0] else value[1]

@@ -21,7 +21,7 @@ from attrs import frozen
 
 from privpac.arrays import Codes
 from privpac.data import Domain, Integers, UserData
-from privpac.data.domains import own_code, values_of
+from privpac.data.domains import own_code
 from privpac.errors import ParameterError
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.base import ColumnCodes, ConceptClass, Frozen, Predictions, Rule, columns_from_list, columns_to_list
@@ -181,7 +181,7 @@ class Binarized(NamedColumns):
         if not isinstance(cut, int):
             at = cells_at(domain, cut, name)  # "above v" begins at the value after v
             return Cells(domain, (0, *(edge + 1 for edge in at.edges[1:] if edge + 1 < domain.size)))
-        if not values_of(domain).bounded:
+        if not domain.present.bounded:
             raise ParameterError(
                 f"column {name!r} may hold every number, so its cut points must be given: cuts={{{name!r}: [...]}}, or "
                 "declare a domain such as Grid(0, 10, 0.1)"

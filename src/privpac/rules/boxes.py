@@ -50,7 +50,17 @@ from privpac.rules.enumerated import (
 )
 from privpac.rules.intervals import interval_mistakes
 from privpac.rules.kernels import Bundle
-from privpac.rules.kernels.grouped import MOST_RECORDS, charge, extremes, group, holds, settle, shared, tally, terms
+from privpac.rules.kernels.grouped import (
+    MOST_RECORDS,
+    add_contributions,
+    charge,
+    extremes,
+    group_equal_users,
+    holds,
+    settle,
+    shared,
+    terms,
+)
 from privpac.rules.profile import Profile, Statistic, dense_profile
 
 _LINE, _LARGEST = 64, 1 << 24
@@ -172,7 +182,7 @@ def _scores(
             _mistakes(row, room, shape, places, weights, starts[i], ends[i], np.int32(base))
             own[0, i], own[1, i] = extremes(row)
             least = own[0, i] if uses_minimum else 0
-            tally(row, least, m, offset[i], cap[:, i], levels, times[i], values, scores)
+            add_contributions(row, least, m, offset[i], cap[:, i], levels, times[i], values, scores)
     settle(held, scores)
 
 
@@ -308,7 +318,7 @@ class ProductClass(NamedColumns, EnumeratedClass):
             place += cells.index(users.codes[name])
         # A rule that says 1 outside is wrong where its inside is wrong about the opposite labels.
         labels = users.labels ^ np.uint8(self.outside)
-        groups = group(place.view(np.uint64), labels, users.offsets, prod(self._counts))
+        groups = group_equal_users(place.view(np.uint64), labels, users.offsets, prod(self._counts))
         del place
         term, packed, shape = terms(groups, statistic), tuple(groups), tuple(self._shape)
         # What one mistake is worth, one row a score; 0 for users whose contribution is not linear or who are tallied.

@@ -32,13 +32,13 @@ from privpac.rules.kernels.grouped import (
     MOST_RECORDS,
     Groups,
     Terms,
+    add_contributions,
     charge,
     extremes,
-    group,
+    group_equal_users,
     holds,
     settle,
     shared,
-    tally,
     terms,
 )
 from privpac.rules.profile import Profile, Statistic, constant_profile, dense_profile
@@ -351,7 +351,7 @@ def _block(
             else:
                 if len(values) <= m:
                     values = np.empty(2 * m + 1, dtype=np.int64)
-                tally(row, minimum, m, offset[i], cap[:, i], levels, times[i], values, scores)
+                add_contributions(row, minimum, m, offset[i], cap[:, i], levels, times[i], values, scores)
     settle(held, scores)
 
 
@@ -381,7 +381,7 @@ def dense_fold(
     ``points[r]`` in 0..n_points-1 is the table row of record ``r``; ``table(first, last)`` gives the 0/1 predictions
     (all points, rules ``first..last - 1``).
     """
-    groups = group(points, labels, offsets, n_points)
+    groups = group_equal_users(points, labels, offsets, n_points)
     if not len(groups.sizes):
         return dense_profile(np.zeros((statistic.n_scores, size), dtype=np.int64))
     term = terms(groups, statistic)

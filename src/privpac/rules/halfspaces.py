@@ -43,7 +43,17 @@ from privpac.rules.enumerated import (
     row_keys,
 )
 from privpac.rules.kernels import Bundle
-from privpac.rules.kernels.grouped import MOST_RECORDS, charge, extremes, group, holds, settle, shared, tally, terms
+from privpac.rules.kernels.grouped import (
+    MOST_RECORDS,
+    add_contributions,
+    charge,
+    extremes,
+    group_equal_users,
+    holds,
+    settle,
+    shared,
+    terms,
+)
 from privpac.rules.profile import Profile, Statistic, dense_profile
 
 # The mistakes of linear separators with integer weights.
@@ -107,7 +117,7 @@ def scores_of_users(
             _mistakes(row, rules, weights, starts[i], ends[i], ones[i], m)
             own[0, i], own[1, i] = extremes(row)
             least = own[0, i] if uses_minimum else np.int64(0)
-            tally(row, least, m, offset[i], cap[:, i], levels, times[i], values, scores)
+            add_contributions(row, least, m, offset[i], cap[:, i], levels, times[i], values, scores)
     settle(held, scores)
 
 
@@ -373,11 +383,11 @@ class Halfspaces(NamedColumns, EnumeratedClass):
         assert users.labels is not None
         codes, sizes = [users.codes[name] for name in self._columns], [d.size for d in self._columns.values()]
         if prod(sizes) < 1 << 63:
-            groups = group(row_keys(codes, sizes), users.labels, users.offsets)
+            groups = group_equal_users(row_keys(codes, sizes), users.labels, users.offsets)
             points = key_digits(groups.places.astype(np.uint64), sizes)
         else:
             rows, place = distinct_rows(codes, sizes)
-            groups = group(place, users.labels, users.offsets)
+            groups = group_equal_users(place, users.labels, users.offsets)
             points = rows[groups.places]
         vectors, packed, term = self._vectors, tuple(groups), terms(groups, statistic)
         rules = (points.astype(np.int64), vectors.factors, vectors.least, vectors.begins, vectors.scale)

@@ -29,7 +29,7 @@ from privpac.rules.base import (
 )
 from privpac.rules.enumerated import EnumeratedClass, NamedColumns, domains_of, domains_or_none, frozen_columns
 from privpac.rules.kernels import Bundle
-from privpac.rules.kernels.grouped import group, tally, terms
+from privpac.rules.kernels.grouped import add_contributions, group_equal_users, terms
 from privpac.rules.profile import Profile, Statistic, dense_profile
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ def _add_users(
         own[0, i], own[1, i] = least, most
         if len(values) <= sizes[i]:
             values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(row, least if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
+        add_contributions(
+            row, least if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores
+        )
 
 
 @frozen(slots=False)
@@ -238,7 +240,7 @@ class Parities(NamedColumns, EnumeratedClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        groups = group(masks(users.codes, columns), users.labels, users.offsets)
+        groups = group_equal_users(masks(users.codes, columns), users.labels, users.offsets)
         term = terms(groups, statistic)
         spans = even(len(groups.sizes), 1 + (1 << 16) // self.size)
         scores = np.zeros((len(spans), statistic.n_scores, self.size), dtype=np.int64)

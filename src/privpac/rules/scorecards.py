@@ -19,7 +19,6 @@ from flint import arb
 from numpy.typing import NDArray
 
 from privpac.data import Domain
-from privpac.data.domains import values_of
 from privpac.errors import ParameterError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, precision
 from privpac.parameters import bounds, named, whole
@@ -331,7 +330,7 @@ class Scorecard(Rule):
 
     def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[ScorecardLine]:
         """The answers of a column and their points, neighbouring bins with the same points together."""
-        domain = values_of(column.domain)
+        domain = column.domain.present
         if column.is_category:
             return [
                 ScorecardLine(domain.text(code) if code < column.bins else "missing", points[code])

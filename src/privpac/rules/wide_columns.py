@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Array
 from privpac.data import Domain, Missing, UserData
 from privpac.data.columns import column
-from privpac.data.domains import own_code, values_of
+from privpac.data.domains import own_code
 from privpac.data.loops import jit
 from privpac.data.schema import Verdict
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
@@ -73,7 +73,7 @@ class BinnedColumn:
     @property
     def bins(self) -> int:
         """Bins of values that are there."""
-        return values_of(self.domain).size if self.is_category else len(self.edges) + 1
+        return self.domain.present.size if self.is_category else len(self.edges) + 1
 
     @property
     def width(self) -> int:
@@ -140,7 +140,7 @@ class BinnedColumn:
     def says(self, test: tuple[str, int]) -> str:
         """A test in the user's units."""
         kind, value = test
-        values = values_of(self.domain)
+        values = self.domain.present
         if kind == "cut":
             return f"{self.name} > {values.text(self.edges[value - 1] - 1)}"
         return f"{self.name} is {values.text(value) if value < self.bins else 'missing'}"
@@ -160,7 +160,7 @@ class BinnedColumn:
         column = BinnedColumn(
             str(values["name"]), Domain.from_dict(values["domain"]), tuple(int(edge) for edge in values["edges"])
         )
-        inner = values_of(column.domain)
+        inner = column.domain.present
         ends = [0, *column.edges, inner.size]
         if column.width > MOST_BINS or any(a >= b for a, b in pairwise(ends)) or (column.is_category and column.edges):
             raise ParameterError(f"the bins of column {column.name!r} must increase within its domain")
@@ -238,9 +238,9 @@ def binned(
         if domain.open:
             raise ParameterError(f"column {name!r} is an open vocabulary; declare Categories([...])")
         own = missing == "own" or (isinstance(missing, tuple) and name in missing)
-        declared = Missing(values_of(domain), "own") if own else domain
+        declared = Missing(domain.present, "own") if own else domain
         wanted = cuts if isinstance(cuts, int) else cuts.get(name, DEFAULT_CUTS)
-        column = BinnedColumn(name, declared, _edges(name, values_of(domain), wanted))
+        column = BinnedColumn(name, declared, _edges(name, domain.present, wanted))
         if not column.tests:
             raise ParameterError(f"column {name!r} has one value only, so there is nothing to ask about it; drop it")
         if column.width > MOST_BINS:
@@ -338,7 +338,7 @@ class WideClass(NamedColumns):
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return {
-            name: Missing(values_of(domain), "own") if domain is not None and self._own(name) else domain
+            name: Missing(domain.present, "own") if domain is not None and self._own(name) else domain
             for name, domain in (self.columns or {}).items()
         }
 
@@ -347,7 +347,7 @@ class WideClass(NamedColumns):
             return self.with_columns(dict.fromkeys(users.features)).bind(users)  # type: ignore[arg-type]
         # Data that were bound without missing values have the same codes, only none of the last.
         told = {
-            name: None if domain is not None and values_of(domain) == users.features.get(name) else domain
+            name: None if domain is not None and domain.present == users.features.get(name) else domain
             for name, domain in self.columns.items()
         }
         asked = self.with_columns(told) if told != dict(self.columns) else self  # type: ignore[arg-type]

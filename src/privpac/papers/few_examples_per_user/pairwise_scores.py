@@ -16,7 +16,7 @@ from privpac.data.grouping import ranked
 from privpac.data.loops import even, jit, spread, workers
 from privpac.rules.base import ConceptClass
 from privpac.rules.kernels.cuts import sort_within_users
-from privpac.rules.kernels.grouped import Groups, group
+from privpac.rules.kernels.grouped import Groups, group_equal_users
 from privpac.rules.profile import Profile, Step, dense_profile, read_table
 from privpac.rules.profile import Table as SizeTable
 
@@ -463,7 +463,7 @@ def table_of(concept: ConceptClass, codes: _Codes, labels: Bytes, offsets: Ints)
         return Table(
             np.zeros((0, 1), dtype=np.uint8),
             np.zeros(size, dtype=np.int64),
-            group(place.astype(np.uint64), labels, offsets),
+            group_equal_users(place.astype(np.uint64), labels, offsets),
         )
     rows, again = np.unique(np.concatenate([rows for rows, _ in parts]), return_inverse=True)
     shift = np.cumsum([0, *(len(rows) for rows, _ in parts)])
@@ -471,7 +471,7 @@ def table_of(concept: ConceptClass, codes: _Codes, labels: Bytes, offsets: Ints)
     bits = np.unpackbits(rows.view(np.uint8).reshape(len(rows), -1), axis=1, count=size)
     columns, column = _distinct_rows(np.ascontiguousarray(bits.T))
     said = np.unpackbits(columns.view(np.uint8).reshape(len(columns), -1), axis=1, count=len(rows)).T
-    return Table(np.ascontiguousarray(said), column, group(kind[place].astype(np.uint64), labels, offsets))
+    return Table(np.ascontiguousarray(said), column, group_equal_users(kind[place].astype(np.uint64), labels, offsets))
 
 
 @jit

@@ -165,7 +165,9 @@ def _merge(
         times[v] += 1
 
 
-def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints, n_points: int = 1 << 63) -> Groups:
+def group_equal_users(
+    points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints, n_points: int = 1 << 63
+) -> Groups:
     """Distinct users in order of size, from the index of every record's point (below ``n_points``); users without
     records are left out."""
     n_users = len(offsets) - 1
@@ -187,7 +189,7 @@ def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints, 
 
 
 @jit
-def tally(
+def add_contributions(
     row: Array, least: Any, m: int, offset: int, cap: Array, levels: int, times: int, values: Array, scores: Array
 ) -> None:
     """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``: one cap and one row
@@ -326,8 +328,8 @@ def charge(
     held: Bundle,
     scores: Array,
 ) -> None:
-    """Add ``times`` times one user's contribution to every rule, as ``tally`` does, to what is held or to the scores;
-    scores with a number ``elsewhere`` are left out.  ``values`` has room for 256."""
+    """Add ``times`` times one user's contribution to every rule, as ``add_contributions`` does, to what is held or to
+    the scores; scores with a number ``elsewhere`` are left out.  ``values`` has room for 256."""
     few, many, state = held
     free = np.uint8(min(offset, MOST_RECORDS))  # as good as any larger one
     for v in range(len(cap)):
@@ -339,7 +341,7 @@ def charge(
         unit = levels // c if whole else 1
         most = c if whole else levels
         if c > _MOST_CAP or times * most > _MOST_PAIR:
-            tally(row, least, m, offset, cap[v : v + 1], levels, times, values, scores[v : v + 1])
+            add_contributions(row, least, m, offset, cap[v : v + 1], levels, times, values, scores[v : v + 1])
         elif whole and times == 1 and c <= _FEW:
             if state[v, 0] != unit or state[v, 1] + c > _MOST_BYTE:
                 _settle(few[v], state[v, 0], scores[v])

@@ -186,7 +186,7 @@ def test_tables_that_were_handed_in_go_with_every_signal(
     data, mine = tmp_path / "data", tmp_path / "mine.parquet"
     data.mkdir()
     PEOPLE.write_parquet(mine)
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does, and as the tests may have been started
     try:
         with studio(data, private) as first:
             kept = first.hand_in(mine)
@@ -194,19 +194,20 @@ def test_tables_that_were_handed_in_go_with_every_signal(
             first.process.send_signal(signal.SIGHUP)  # what was started to outlive its terminal does
             assert first.client.get("/api/state", headers=first.headers).status_code == 200
             assert first.end(signal.SIGKILL) == -signal.SIGKILL
+        assert kept.exists()  # nobody could remove it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as a terminal does
+        with studio(data, private) as second:
+            assert not kept.parent.exists()
+            theirs = second.hand_in(mine)
+            monkeypatch.setattr(tempfile, "tempdir", str(private))
+            third = Desk(data)
+            assert theirs.exists()
+            assert set(second.folders) == {theirs.parent, third.private}
+            third.close()
+            assert second.end(signal.SIGHUP) == 128 + signal.SIGTERM
+            assert second.folders == []
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert kept.exists()  # nobody could remove it
-    with studio(data, private) as second:
-        assert not kept.parent.exists()
-        theirs = second.hand_in(mine)
-        monkeypatch.setattr(tempfile, "tempdir", str(private))
-        third = Desk(data)
-        assert theirs.exists()
-        assert set(second.folders) == {theirs.parent, third.private}
-        third.close()
-        assert second.end(signal.SIGHUP) == 128 + signal.SIGTERM
-        assert second.folders == []
     assert list(private.iterdir()) == []
 
 

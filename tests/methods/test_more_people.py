@@ -195,7 +195,7 @@ def test_more_people_never_hurt(method: str, model: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "model"), table(OTHERS))
 def test_more_people_never_hurt_the_other_methods(method: str, model: str) -> None:
-    # Whether people agree is optimism with few of them: one or two data sets say little about the mean (0.20, 0.24 and
+    # Whether people agree is luck with few of them: one or two data sets say little about the mean (0.20, 0.24 and
     # 0.01 with one each).
     sets = {50: 12, 200: 8, 800: 2} if method == "agreement" else {50: 2, 200: 2, 800: 2}
     numbers = [other_excess(method, model, n, sets[n]) for n in (50, 200, 800) if n >= FEWEST.get(method, 0)]

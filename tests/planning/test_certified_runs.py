@@ -97,7 +97,7 @@ def test_inverse_plans_build_the_learner_of_the_value_they_found() -> None:
 @pytest.mark.parametrize("m", [1, 8])
 @pytest.mark.parametrize("row", ["averaged histogram", "clipped histogram, one stage"])
 def test_certified_histograms_keep_the_promise(row: str, m: int, relation: str) -> None:
-    """All cells equally likely, where optimism and noise are largest."""
+    """All cells equally likely, where luck and noise are largest."""
     k, alpha, beta = 6, 0.15, 0.05
     plan = pp.plan("histogram", bins=k, epsilon=1, alpha="0.15", beta="0.05", records_per_user=m, neighbours=relation)
     learner, (n,) = plan.learner(row), plan.row(row).n_users

@@ -3,7 +3,7 @@
 *Histograms.*  Masses between two halves and all cells alike; where people may differ, some hold one record or records
 of one kind only, and the others draw as many as declared from the law.  Counts and noise are drawn many times at once.
 
-*Open vocabularies.*  One heavy value, and others alike: few and heavy (optimism, noise of the number of people), or so
+*Open vocabularies.*  One heavy value, and others alike: few and heavy (luck, noise of the number of people), or so
 many that each weighs just above ``alpha`` and may stay below the threshold.  Some people hold one value only, the
 others as many records as may count; sums, noises and the threshold are the learner's, drawn many times at once.
 

@@ -1,6 +1,6 @@
 """Mean excess error of a learner over the law of what it releases, on people whose records are public.
 
-A comparison should not depend on optimism where it need not: most learners have an exact law over rules, and its mean
+A comparison should not depend on luck where it need not: most learners have an exact law over rules, and its mean
 is a sum.  Where a learner releases nothing, "never" stands in, as it does for runs.
 """
 

@@ -77,18 +77,19 @@ def learned(epsilon: Fraction, delta: Fraction = Fraction(0)) -> str:
 
 
 def certainty(epsilon: Fraction) -> str:
-    """Where 1 in 2 may go at most, to the nearest digit that tells it from certainty.
+    """How sure someone may become who was 50 % sure, to the nearest digit that tells it from certainty.
 
     >>> [certainty(Fraction(e)) for e in ("0", "0.1", "1", "3", "10", "100")]
-    ['50 in 100', '52 in 100', '73 in 100', '95 in 100', '99,995 in 100,000', 'certainty']
+    ['50 %', '52 %', '73 %', '95 %', '99.995 %', 'certainty']
     """
     if epsilon > 30:
         return "certainty"
     doubt = 1 / (1 + math.exp(float(epsilon)))
-    scale = 100
-    while round(doubt * scale) < 1:
-        scale *= 10
-    return f"{scale - round(doubt * scale):,} in {scale:,}"
+    digits = 0
+    while round(doubt * 10 ** (digits + 2)) < 1:
+        digits += 1
+    scale = 10 ** (digits + 2)
+    return f"{Decimal(scale - round(doubt * scale)).scaleb(-digits):f} %"
 
 
 # What a promise is.
@@ -368,13 +369,42 @@ class Guarantee(Shown):
 
     @property
     def odds(self) -> str:
-        """What the promise means for someone who had no idea: where 1 in 2 may go.
+        """What the promise means for someone who had no idea: how sure they can become.
 
         >>> Guarantee(1, unit="user", neighbours="add-remove").odds
-        'someone who thought 1 in 2 may end up at most at about 73 in 100'
+        'someone who was 50 % sure that a given person is in the data can become at most about 73 % sure'
         """
+        one = "person" if self.unit is Unit.USER else "record"
+        what = {
+            Neighbours.ADD_REMOVE: f"that a given {one} is in the data",
+            Neighbours.REPLACE: "which of two sets of records a given person has"
+            if self.unit is Unit.USER
+            else "which of two values a given record has",
+        }[self.neighbours]
         end = certainty(self.epsilon)
-        return f"someone who thought 1 in 2 may end up {'certain' if end == 'certainty' else f'at most at about {end}'}"
+        sure = "certain" if end == "certainty" else f"at most about {end} sure"
+        return f"someone who was 50 % sure {what} can become {sure}"
+
+    @property
+    def short(self) -> str:
+        """The promise as people say it; :attr:`summary` is the exact form.
+
+        >>> Guarantee(1, "1e-6", unit="user", neighbours="add-remove").short
+        'ε = 1, δ = 1e-06 for each person'
+        """
+        delta = f", δ = {_show(self.delta)}" if self.delta else ""
+        model = "" if self.model is Model.CENTRAL else f", {self.model} model"
+        return f"ε = {_show(self.epsilon)}{delta} for each {'person' if self.unit is Unit.USER else 'record'}{model}"
+
+    @property
+    def sentence(self) -> str:
+        """The promise in one line: its number, and what it means.
+
+        >>> Guarantee(4, unit="user", neighbours="add-remove").sentence.partition(":")[0]
+        'ε = 4 for each person (a weak promise)'
+        """
+        weak = " (a weak promise)" if self.strength is Strength.WEAK else ""
+        return f"{self.short}{' (no protection)' if self.strength is Strength.EMPTY else weak}: {self.odds}"
 
     def explain(self) -> str:
         """The promise in plain words that fit its numbers (``privpac.guarantee``), and how it was obtained."""

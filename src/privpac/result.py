@@ -83,6 +83,8 @@ def no_constant(name: str) -> NoReturn:
 Outcome = Literal["released", "default", "none"]
 
 INSECURE = "INSECURE RANDOMNESS: no guarantee"
+BUDGET_LEFT = "budget left"
+"""The parameter that says what a ledger has left after the release."""
 _FORMAT, _VERSION = "privpac.result", 1
 _FIELDS = {"format", "version", "learner", "outcome", "value", "guarantee", "parameters", "warnings", "insecure"}
 _MAX_FILE = 1 << 26
@@ -255,10 +257,11 @@ class Released(Shown):
     Examples
     --------
     >>> g = Guarantee(1, unit="user", neighbours="add-remove")
-    >>> print(Released(17, g, {"levels": 16}, learner="RegretSelection"))
+    >>> for line in str(Released(17, g, {"levels": 16}, learner="RegretSelection")).splitlines():
+    ...     print(line[:60])
     17
-    (1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16
-    in words: someone who thought 1 in 2 may end up at most at about 73 in 100
+    ε = 1 for each person: someone who was 50 % sure that a give
+    RegretSelection, levels = 16
     """
 
     value: Any
@@ -270,6 +273,8 @@ class Released(Shown):
     learner: str = ""
     findings: Mapping[str, Any] = field(default_factory=dict)
     """What was measured in the same release and under the same guarantee, by name: ``evaluation``, ``certificate``."""
+    about: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Public facts about the release itself: when, with which version, whom a column names, which ledger paid."""
 
     def __post_init__(self) -> None:
         if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
@@ -293,6 +298,11 @@ class Released(Shown):
         ):
             raise TypeError("findings must map names to values of registered kinds")
         object.__setattr__(self, "findings", MappingProxyType({str(n): v for n, v in self.findings.items()}))
+        if not isinstance(self.about, Mapping) or not all(
+            isinstance(text, str) for pair in self.about.items() for text in pair
+        ):
+            raise TypeError("about must map texts to texts")
+        object.__setattr__(self, "about", MappingProxyType(dict(self.about)))
 
     def __bool__(self) -> bool:
         return self.outcome != "none"
@@ -303,7 +313,7 @@ class Released(Shown):
     def __reduce__(self) -> tuple[object, ...]:
         # Copies for estimators and worker processes; files are JSON.
         plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner, dict(self.findings))
-        return (Released, (self.value, self.guarantee, *plain))
+        return (Released, (self.value, self.guarantee, *plain, dict(self.about)))
 
     def predict(self, X: object) -> Any:
         """The rule's predictions; ``NoReleaseError`` if there is no rule."""
@@ -334,29 +344,35 @@ class Released(Shown):
 
     # Words
 
-    def _promise(self) -> list[str]:
+    @property
+    def exact_promise(self) -> tuple[str, ...]:
+        """The mathematical statement, and what it implies for the other relation."""
         if self.guarantee is None:
-            return [INSECURE if self.insecure else "no guarantee"]
-        out = [self.guarantee.summary]
+            return (INSECURE if self.insecure else "no guarantee",)
+        implied = ()
         if self.guarantee.neighbours is Neighbours.ADD_REMOVE:
             with python_warnings.catch_warnings(), suppress(InfeasibleError):
                 python_warnings.simplefilter("ignore", WeakGuaranteeWarning)
-                out.append(f"hence {self.guarantee.to_replace().summary}")
-        return out
+                implied = (f"hence {self.guarantee.to_replace().summary}",)
+        return (self.guarantee.summary, *implied)
 
     def __str__(self) -> str:
-        notes = self._promise() + ([self.learner] if self.learner else [])
+        """The value, how good it is, what is promised, what is left of the budget; for a rule, all else is in
+        ``parameters`` and on the report."""
+        lines = [str(self.value), *(getattr(value, "brief", value.__str__)() for value in self.findings.values())]
         if self.outcome == "default":
-            notes.append("no answer: the public default stands in")
-        if self.parameters:
-            notes.append(", ".join(f"{name} = {_brief(value)}" for name, value in self.parameters.items()))
-        words = [] if self.guarantee is None else [f"in words: {self.guarantee.odds}"]
-        found = [str(value) for value in self.findings.values()]
-        notices = [f"warning: {line}" for line in self.warnings]
-        return "\n".join([str(self.value), *found, " · ".join(notes), *words, *notices])
+            lines.append("no answer: the public default stands in")
+        lines.append(self.exact_promise[0] if self.guarantee is None else self.guarantee.sentence)
+        shown = {name: value for name, value in self.parameters.items() if name != BUDGET_LEFT}
+        if not hasattr(self.value, "predict"):
+            numbers = ", ".join(f"{name} = {_plain(value)}" for name, value in shown.items())
+            lines += [", ".join(text for text in (self.learner, numbers) if text)] if self.learner or numbers else []
+        if BUDGET_LEFT in self.parameters:
+            lines.append(f"{BUDGET_LEFT}: {self.parameters[BUDGET_LEFT]}")
+        return "\n".join([*lines, *(f"warning: {line}" for line in self.warnings)])
 
     def __repr__(self) -> str:
-        return f"<Released ({self.outcome}): " + " · ".join([str(self.value), *self._promise()]) + ">"
+        return f"<Released ({self.outcome}): " + " · ".join([str(self.value), *self.exact_promise]) + ">"
 
     # Pages and pictures
 
@@ -365,20 +381,30 @@ class Released(Shown):
         picture: Picture = front("rule").plot(self.value)
         return picture
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        purpose: str | None = None,
+        contact: str | None = None,
+        dataset: str | None = None,
+    ) -> Path:
         """Write the report: one HTML file that holds everything and fetches nothing.
 
         Parameters
         ----------
         path : str or path
             Where to; an existing file is replaced, whole or not at all.
+        purpose, contact, dataset : str, optional
+            What the release is for, whom to ask, what the table is called (unless the ledger names it).
 
         Returns
         -------
         Path
             The file that was written.
         """
-        written: Path = front("rule").write_released(self, path)
+        named = {"purpose": purpose, "contact": contact, "dataset": dataset}
+        written: Path = front("rule").write_released(self, path, **{k: v for k, v in named.items() if v is not None})
         return written
 
     # Storage
@@ -397,6 +423,8 @@ class Released(Shown):
         if self.findings:
             found = {name: rule_to_dict(value) for name, value in self.findings.items()}
             body["findings"] = _encode(_freeze(found, "findings"))
+        if self.about:
+            body["about"] = dict(self.about)
         return json.dumps(body | ({"notice": INSECURE} if self.insecure else {}), indent=1, allow_nan=False)
 
     @staticmethod
@@ -449,7 +477,8 @@ def _read(body: object) -> Released:
     found = body.get("findings", {})
     if not isinstance(found, dict):
         raise ModelFileError("the field 'findings' must map names to what was measured")
-    expected = _FIELDS | ({"notice"} if body.get("insecure") is True else set()) | ({"findings"} if found else set())
+    optional = {"notice": body.get("insecure") is True, "findings": bool(found), "about": bool(body.get("about"))}
+    expected = _FIELDS | {name for name, there in optional.items() if there}
     if body.keys() != expected:
         strange = ", ".join(sorted(str(name)[:40] for name in body.keys() ^ expected)[:5])
         raise ModelFileError(f"missing or unknown fields: {strange}")
@@ -469,9 +498,9 @@ def _read(body: object) -> Released:
         insecure=body["insecure"],
         learner=body["learner"],
         findings={name: rule_from_dict(value) for name, value in _thaw(_freeze(_decode(found), "findings")).items()},
+        about=body.get("about", {}),
     )
 
 
-def _brief(value: object) -> str:
-    text = str(_thaw(value)) if isinstance(value, (tuple, Mapping)) else str(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+def _plain(value: object) -> str:
+    return str(_thaw(value)) if isinstance(value, (tuple, Mapping)) else str(value)

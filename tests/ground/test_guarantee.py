@@ -473,7 +473,7 @@ def test_explain_says_who_what_and_how() -> None:
     text = g.explain()
     assert "one person, with all records" in text
     assert "at most 2.71829 times" in text, "rounded up: 2.7182 would be false"
-    assert "someone who thought 1 in 2 may end up at most at about 73 in 100" in text
+    assert "someone who was 50 % sure that a given person is in the data can become at most about 73 % sure" in text
     assert "Apart from that, with probability at most 1e-06 nothing is promised" in text
     assert "Apart from that" not in promise(1).explain()
     assert f"also gives {g.to_replace()}" in text
@@ -502,10 +502,24 @@ def test_words_follow_epsilon_and_soothe_nobody_above_ten() -> None:
 @pytest.mark.parametrize("epsilon", ["0.01", "1/2", 1, 2, 3, 5, 10, 25])
 def test_the_odds_are_those_of_bayes(epsilon: Any) -> None:
     """Randomised response at this epsilon moves 1 in 2 exactly as far as the words say, to their last digit."""
-    top, bottom = promise(epsilon).odds.split("about ")[1].replace(",", "").split(" in ")
-    keep = math.exp(float(F(epsilon))) / (1 + math.exp(float(F(epsilon))))
-    assert abs(int(top) / int(bottom) - keep) <= 0.5 / int(bottom) + 1e-12
-    assert int(top) < int(bottom)
+    said = promise(epsilon).odds.split("about ")[1].removesuffix(" % sure")
+    digit = 10.0 ** -len(said.partition(".")[2])
+    keep = 100 * math.exp(float(F(epsilon))) / (1 + math.exp(float(F(epsilon))))
+    assert abs(float(said) - keep) <= digit / 2 + 1e-10
+    assert float(said) < 100
+
+
+def test_one_line_names_who_is_protected_and_how_much() -> None:
+    assert promise(1, "1e-6", neighbours="add-remove").short == "ε = 1, δ = 1e-06 for each person"
+    assert promise("1/2", unit="item", model="local").short == "ε = 0.5 for each record, local model"
+    for epsilon, word in ((1, ""), (3, "(a weak promise)"), (11, "(no protection)")):
+        line = promise(epsilon, neighbours="add-remove").sentence
+        assert "that a given person is in the data" in line
+        assert word in line
+        assert line.startswith(f"ε = {epsilon} for each person")
+    assert "which of two sets of records a given person has" in promise(1, neighbours="replace").sentence
+    assert "which of two values a given record has" in promise(1, unit="item", neighbours="replace").sentence
+    assert promise(100).sentence.endswith("can become certain")
 
 
 def test_every_conversion_adds_a_step_to_the_derivation() -> None:

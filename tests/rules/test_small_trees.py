@@ -94,7 +94,29 @@ def test_a_test_that_the_root_decides_is_shown_as_a_leaf() -> None:
     from privpac.rules.small_trees import Side
 
     tree = trees.shape.id(4, Side(2, (1, 0)), Side(2, (1, 0)))  # x > 4, then x > 2 on both sides
-    assert str(trees.decode(tree, "y")) == "y when if x > 4: yes else: if x > 2: yes else: no"
+    assert str(trees.decode(tree, "y")) == "y when x > 4 or x > 2"
+    assert trees.decode(tree, "y").condition() == "x > 4 or x > 2"
+
+
+def test_trees_read_as_conditions_or_stand_indented_with_labels_at_their_leaves() -> None:
+    trees = pp.SmallTrees({"a": Integers(0, 9), "b": Integers(0, 9)}, cuts=9)
+    from privpac.rules.small_trees import Side
+
+    def shown(yes: Side | int, no: Side | int, label: str = "ill") -> str:
+        return str(trees.decode(trees.shape.id(4, yes, no), label))
+
+    b = 13  # b > 4
+    assert shown(Side(None, (1,)), Side(None, (0,))) == "ill when a > 4"
+    assert shown(Side(b, (1, 0)), Side(None, (0,))) == "ill when a > 4 and b > 4"
+    assert shown(Side(None, (1,)), Side(b, (1, 0))) == "ill when a > 4 or b > 4"
+    assert shown(Side(None, (0,)), Side(b, (1, 0))).splitlines() == [
+        "if a > 4: not ill",
+        "else:",
+        "    if b > 4: ill",
+        "    else: not ill",
+    ]
+    assert shown(Side(b, (0, 1)), Side(None, (1,)), "1").splitlines()[1] == "    if b > 4: 0"
+    assert shown(Side(None, (1,)), Side(None, (1,))) == "ill always"
 
 
 # Missing values

@@ -23,12 +23,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from privpac import __version__
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
@@ -54,7 +56,7 @@ from privpac.methods.registry import (
     default_rules,
     unused,
 )
-from privpac.result import Released
+from privpac.result import BUDGET_LEFT, Released
 from privpac.rules.base import ConceptClass, with_domains
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
@@ -395,10 +397,13 @@ def release_rule(
     policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
     if policy:  # what was declared, never how many records it met
         released = replace(released, parameters={**released.parameters, "invalid values": policy})
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    about = {"released": now, "version": __version__, "user": getattr(data, "user_name", None)}
+    released = replace(released, about={**released.about, **{name: text for name, text in about.items() if text}})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
             left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
-            released = replace(released, parameters={**released.parameters, "budget left": left})
+            released = replace(released, parameters={**released.parameters, BUDGET_LEFT: left})
     return released
 
 

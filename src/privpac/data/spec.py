@@ -204,6 +204,11 @@ class TableSpec:
             return " or ".join(words)
         return None if self.label is None or self.label.startswith("\0") else self.label
 
+    @property
+    def user_name(self) -> str | None:
+        """The column that says whose record it is, if it has a name of its own."""
+        return None if self.user is None or self.user.startswith("\0") else self.user
+
     def name(self, column: str) -> str:
         """The column's name in messages."""
         return self.shown.get(column, column)

@@ -126,6 +126,8 @@ class UserData(Shown):
     many people a part holds is a secret under replace, too."""
     classes: tuple[str, ...] = ()
     """The labels, where they were declared as classes."""
+    user_name: str | None = None
+    """The column that says whose record it is: public schema."""
     _tally: Tally | None = None
     """What :meth:`check` says about the reading; ``None`` for a part of a table."""
 
@@ -287,6 +289,7 @@ class UserData(Shown):
             spec.predicted,
             parts.vocabularies,
             classes=spec.class_names,
+            user_name=spec.user_name,
             _tally=parts.tally,
         )
         return data if parts.keep is None else data._filter(parts.keep)

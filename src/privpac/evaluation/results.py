@@ -505,6 +505,19 @@ class Evaluation(Shown):
         """What the better constant says: yes or no."""
         return "yes" if self.base_rate.value > 0.5 else "no"
 
+    def brief(self) -> str:
+        """How good it is, in one line."""
+        if self.cells != "table":
+            return f"{self.sentence()}, {self._sure}"
+        gain = f"better than always saying {self.constant_says} by {self.lift}"
+        return f"{self.sentence()}; {gain}, {self._sure}"
+
+    @property
+    def _sure(self) -> str:
+        people = "people" if self.unit is Unit.USER else "records"
+        who = f"the {people} measured" if self.same_people else f"new {people} from the same population"
+        return f"{sure(self.confidence)}, {who}"
+
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
         return (
@@ -513,12 +526,11 @@ class Evaluation(Shown):
         )
 
     def __str__(self) -> str:
-        people = "people" if self.unit is Unit.USER else "records"
-        who = f"the {people} measured" if self.same_people else f"new {people} from the same population"
-        lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
+        lines = [f"{self.sentence()} ({self._sure})"]
         if self.cells == "table":
-            shown = ("lift", "sensitivity", "specificity", "precision")
-            lines.append(" · ".join(f"{_WORDS[name]} {getattr(self, name)}" for name in shown))
+            shown = ("sensitivity", "specificity", "precision")
+            gain = f"better than always saying {self.constant_says} by {self.lift}"
+            lines.append(" · ".join([gain, *(f"{name} {getattr(self, name)}" for name in shown)]))
         return "\n".join(lines)
 
     # Storage
@@ -536,14 +548,6 @@ class Evaluation(Shown):
         if not isinstance(values.get("same_people"), bool):
             raise ParameterError("same_people must be true or false")
         return cls(**{**values, "sums": tuple(values["sums"])})
-
-
-_WORDS = {
-    "lift": "gain over a constant",
-    "sensitivity": "finds",
-    "specificity": "leaves alone",
-    "precision": "right when it says yes",
-}
 
 
 def _smaller(p: Range) -> Range:

@@ -127,9 +127,14 @@ def release(
         ledger.check_room(price, spend_id)
     bound = learner.bind(data)
     try:
+        paid = {}
         if ledger is not None:
-            ledger.spend(price, label, spend_id, expected_head=expected_head).use()
+            receipt = ledger.spend(price, label, spend_id, expected_head=expected_head)
+            receipt.use()
+            paid = {"dataset": ledger.dataset, "receipt": receipt.spend_id}
         released = _draw(learner, bound, rng)
+        if paid and isinstance(released, Released):
+            released = replace(released, about={**released.about, **paid})
         return released if rng.secure else replace(released, guarantee=None, insecure=True)
     finally:
         _wait(deadline)

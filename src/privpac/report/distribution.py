@@ -27,7 +27,7 @@ from privpac.distributions.results import (
     VocabularyDistribution,
 )
 from privpac.distributions.selection.selector import HypothesisSelector
-from privpac.report.pages import WORDS, page, promise_lines, write_page
+from privpac.report.pages import WORDS, page, promise_section, release_facts, write_page
 from privpac.report.plots import INK, LINES, NO, YES, figure_of, plain_name, svg
 from privpac.result import Released
 
@@ -248,8 +248,9 @@ def candidates_of(selector: HypothesisSelector, domains: Mapping[str, Domain]) -
     return {candidate.name: candidate.publish(domains, i) for i, candidate in enumerate(selector.candidates)}
 
 
-def distribution_html(released: Released, candidates: Mapping[str, object] | None = None) -> str:
-    """The report as one HTML text; ``candidates`` are those of a selection, see :func:`candidates_of`."""
+def distribution_html(released: Released, candidates: Mapping[str, object] | None = None, **said: str) -> str:
+    """The report as one HTML text; ``candidates`` are those of a selection, see :func:`candidates_of`; ``said`` as in
+    :func:`privpac.report.pages.release_facts`."""
     found, listed = released.value, dict(candidates or {})
     selected = str(released.parameters.get("name", ""))
     others = {name: other for name, other in listed.items() if name != selected}
@@ -267,8 +268,8 @@ def distribution_html(released: Released, candidates: Mapping[str, object] | Non
         candidates=[
             (name, "a function" if isinstance(other, NamedCandidate) else str(other)) for name, other in listed.items()
         ],
-        promise=promise_lines(released.guarantee),
-        public=_public(released, shapes),
+        promise=promise_section(released.guarantee),
+        facts=release_facts(released, {}, _public(released, shapes), **said),
     )
 
 
@@ -279,7 +280,11 @@ def _public(released: Released, shapes: Sequence[Outline]) -> list[tuple[str, ob
 
 
 def write_distribution_report(
-    released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, object] | None = None
+    released: Released,
+    path: str | os.PathLike[str],
+    *,
+    candidates: Mapping[str, object] | None = None,
+    **said: str,
 ) -> Path:
     """Write the report to ``path``, whole or not at all."""
-    return write_page(distribution_html(released, candidates), path)
+    return write_page(distribution_html(released, candidates, **said), path)

@@ -8,10 +8,12 @@ nothing, and say so to the browser.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,7 +21,8 @@ from markupsafe import Markup
 
 from privpac.errors import ParameterError, WeakGuaranteeWarning
 from privpac.files import write_whole
-from privpac.guarantee import Guarantee
+from privpac.guarantee import EMPTY_ABOVE, Guarantee, Neighbours, Unit
+from privpac.result import BUDGET_LEFT, Released
 
 # What pages call the public numbers of a release, and its promise in lines.
 
@@ -55,6 +58,102 @@ def promise_lines(guarantee: Guarantee | None) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakGuaranteeWarning)  # said at the top already
         return guarantee.explain().splitlines()[1:]
+
+
+def promise_section(guarantee: Guarantee | None) -> dict[str, object] | None:
+    """What is promised, with an example, and what it does not protect from; None without a guarantee."""
+    if guarantee is None:
+        return None
+    exact = ("The same run", "Under the replace", "How:")
+    people = guarantee.unit is Unit.USER
+    factor = math.exp(min(float(guarantee.epsilon), 700.0))
+    doubtful = 0.1 * factor / (0.9 + 0.1 * factor)
+    holds = "is in the data" if guarantee.neighbours is Neighbours.ADD_REMOVE else "has these records, not those"
+    limits = [
+        "What is true of many people. A rule that fits most people says something about each of them, also about those "
+        "who are not in the data. That would be so if any one of them had stayed away.",
+        "Several releases together. Each further release from the same people adds to ε; a ledger keeps the sum. "
+        "Releases from other tables about the same people add up, too.",
+        "Groups. k people who belong together, such as a household, are protected as a group with k times ε."
+        if people
+        else "People with several records. k records of one person are protected with k times ε.",
+        "Access to the table itself. Who may read it, and how it is kept, is another question.",
+    ]
+    if guarantee.delta:
+        limits.append(f"A failure of probability at most {float(guarantee.delta):.2g}, in which nothing is promised.")
+    return {
+        "lines": [line for line in promise_lines(guarantee) if not line.startswith(exact)],
+        "alarming": guarantee.strength.alarming,
+        "example": ""
+        if guarantee.epsilon > EMPTY_ABOVE
+        else f"before this page, somebody is 10 % sure that a certain {'person' if people else 'record'} {holds}. "
+        f"Whatever else they know, this page can make them at most about {100 * doubtful:.2g} % sure.",
+        "limits": limits,
+    }
+
+
+_ABOUT = {
+    "released": "released",
+    "version": "privpac version",
+    "dataset": "name of the data",
+    "purpose": "purpose",
+    "contact": "contact",
+    "receipt": "receipt in the ledger",
+}
+"""What :attr:`~privpac.result.Released.about` and the caller of a report say, in the order and words of the page."""
+
+
+def release_facts(
+    released: Released,
+    domains: Mapping[str, str],
+    public: Iterable[tuple[str, object]],
+    **said: str,
+) -> dict[str, object]:
+    """Who released what when, and the exact statement: the parts of a page that somebody signs.
+
+    ``domains`` are the declared ones in words, ``public`` further public numbers, ``said`` a purpose, contact or name
+    of the data of the caller's own.
+    """
+    guarantee, about = released.guarantee, {**released.about, **said}
+    rows: list[tuple[str, object]] = [(shown, about[name]) for name, shown in _ABOUT.items() if about.get(name)]
+    if guarantee is not None:
+        whose = f", by the column {about['user']!r}" if "user" in about else ""
+        rows.append(
+            ("protected", f"each person with all their records{whose}" if _people(guarantee) else "each record")
+        )
+    if BUDGET_LEFT in released.parameters:
+        rows.append((BUDGET_LEFT, released.parameters[BUDGET_LEFT]))
+    rows += [] if "released" in about else [("method", released.learner)] if released.learner else []
+    return {
+        "rows": rows,
+        "domains": list(domains.items()),
+        "exact": released.exact_promise,
+        "meaning": "" if guarantee is None else _meaning(guarantee),
+        "steps": () if guarantee is None else guarantee.derivation,
+        "public": list(public),
+        "hash": _hash(released),
+    }
+
+
+def _people(guarantee: Guarantee) -> bool:
+    return guarantee.unit is Unit.USER
+
+
+def _meaning(guarantee: Guarantee) -> str:
+    one = "one person with all their records" if _people(guarantee) else "one record"
+    change = "present or absent" if guarantee.neighbours is Neighbours.ADD_REMOVE else "replaced by any other"
+    return (
+        f"For any two tables that differ in {one}, {change}, and every set E of results: "
+        "Pr[result of the first in E] is at most e^ε Pr[result of the second in E] + δ."
+    )
+
+
+def _hash(released: Released) -> str:
+    """SHA-256 of the file that ``released.save`` writes; empty for what has no file."""
+    try:
+        return hashlib.sha256(f"{released.to_json()}\n".encode()).hexdigest()
+    except TypeError:
+        return ""
 
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

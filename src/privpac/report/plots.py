@@ -402,12 +402,18 @@ class AskingRule(Protocol):
     @property
     def drawn(self) -> tuple[str, tuple[str, ...], tuple[str, ...]]: ...
 
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def label_text(self, label: int) -> str: ...
+
     def condition(self) -> str: ...
 
 
 def questions_figure(rule: AskingRule) -> Figure:
     """The tree from the first question down."""
     root, yes, no = rule.drawn
+    positive = "" if rule.names else rule.label_text(1)
     deep = max(len(yes), len(no)) > 1
     figure, axes = figure_of(2.3 if deep else 1.5)
     figure.set_size_inches(WIDTH * 1.35, figure.get_size_inches()[1])
@@ -415,22 +421,26 @@ def questions_figure(rule: AskingRule) -> Figure:
     axes.set_xlim(0, 1)
     axes.set_ylim(-0.12 if deep else 0.35, 1.08)
     _tree_box(axes, 0.5, 1.0, root, None)
+
+    def leaf(x: float, y: float, label: str) -> None:
+        _tree_box(axes, x, y, label, label == positive)
+
     for x, side, answer in ((0.25, yes, "yes"), (0.75, no, "no")):
         _line(axes, (0.5, 1.0), (x, 0.5), answer)
         if len(side) == 1:
-            _tree_box(axes, x, 0.5, side[0], side[0])
+            leaf(x, 0.5, side[0])
             continue
         _tree_box(axes, x, 0.5, side[0], None)
         for at, label, inner in zip((x - 0.125, x + 0.125), side[1:], _SIDES):
             _line(axes, (x, 0.5), (at, 0.0), inner)
-            _tree_box(axes, at, 0.0, label, label)
+            leaf(at, 0.0, label)
     return figure
 
 
-def _tree_box(axes: Axes, x: float, y: float, text: str, label: str | None) -> None:
-    """A question, or a leaf in the colour of its label."""
+def _tree_box(axes: Axes, x: float, y: float, text: str, positive: bool | None) -> None:
+    """A question (``positive`` None), or a leaf in the colour of its label."""
     shown = plain_name(text, _LONGEST)
-    colour = "white" if label is None else YES if label == "yes" else NO
+    colour = "white" if positive is None else YES if positive else NO
     axes.text(
         x,
         y,
@@ -438,11 +448,11 @@ def _tree_box(axes: Axes, x: float, y: float, text: str, label: str | None) -> N
         ha="center",
         va="center",
         fontsize=9,
-        color="white" if label == "yes" else INK,
-        fontweight="normal" if label is None else "bold",
+        color="white" if positive else INK,
+        fontweight="normal" if positive is None else "bold",
         zorder=3,
         bbox={
-            "boxstyle": "round,pad=0.45" if label is not None else "square,pad=0.45",
+            "boxstyle": "round,pad=0.45" if positive is not None else "square,pad=0.45",
             "facecolor": colour,
             "edgecolor": QUIET,
         },

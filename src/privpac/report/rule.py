@@ -25,7 +25,7 @@ from privpac.lazy import need
 from privpac.methods.hybrid import certify_hybrid_any
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.report.distribution import distribution_figure, write_distribution_report
-from privpac.report.pages import WORDS, page, promise_lines, write_page
+from privpac.report.pages import WORDS, page, promise_section, release_facts, write_page
 from privpac.report.plots import (
     INK,
     NO,
@@ -41,7 +41,7 @@ from privpac.report.plots import (
     svg,
     weights_figure,
 )
-from privpac.result import Released
+from privpac.result import BUDGET_LEFT, Released
 from privpac.rules.base import RULES, ConceptClass, Rule
 from privpac.rules.hierarchies import VC1Tree
 from privpac.rules.named import rule_class
@@ -61,10 +61,10 @@ _WRONG = "#c2571a"
 _NAMES = {
     "error": "wrong",
     "constant": "a constant: wrong",
-    "lift": "gain over the constant",
-    "sensitivity": "finds (sensitivity)",
-    "specificity": "leaves alone (specificity)",
-    "precision": "right when it says yes",
+    "lift": "better than the constant by",
+    "sensitivity": "sensitivity (recall)",
+    "specificity": "specificity",
+    "precision": "precision",
     "balanced_accuracy": "balanced accuracy",
     "base_rate": "labelled yes",
     "accuracy": "right (accuracy)",
@@ -201,8 +201,9 @@ def bars_figure(found: Evaluation) -> Figure:
     return figure
 
 
-def evaluation_html(released: Released, *, subject: str = "the predictor") -> str:
-    """The page of one evaluation as HTML text; ``subject`` says what was evaluated, in words."""
+def evaluation_html(released: Released, *, subject: str = "the predictor", **said: str) -> str:
+    """The page of one evaluation as HTML text; ``subject`` says what was evaluated, in words; ``said`` as in
+    :func:`privpac.report.pages.release_facts`."""
     found = released.value
     if not isinstance(found, Evaluation):
         raise ParameterError(f"this result is no evaluation but {type(found).__name__}; see pp.evaluate")
@@ -216,16 +217,16 @@ def evaluation_html(released: Released, *, subject: str = "the predictor") -> st
         subject=subject,
         said=found.sentence(),
         evaluated=evaluated_section(found, None),
-        promise=promise_lines(released.guarantee),
-        public=public,
+        promise=promise_section(released.guarantee),
+        facts=release_facts(released, {}, public, **said),
     )
 
 
 def write_evaluation_report(
-    released: Released, path: str | os.PathLike[str], *, subject: str = "the predictor"
+    released: Released, path: str | os.PathLike[str], *, subject: str = "the predictor", **said: str
 ) -> Path:
     """Write the page to ``path``, whole or not at all."""
-    return write_page(evaluation_html(released, subject=subject), path)
+    return write_page(evaluation_html(released, subject=subject, **said), path)
 
 
 # One picture for one value: a rule over its columns, a distribution, or how good a predictor is.
@@ -305,11 +306,16 @@ _LEVELS = 12
 
 
 def report_html(
-    released: Released, concept: ConceptClass | VC1Tree | None = None, *, planned: Plan | None = None
+    released: Released,
+    concept: ConceptClass | VC1Tree | None = None,
+    *,
+    planned: Plan | None = None,
+    **said: str,
 ) -> str:
     """The report as one HTML text.
 
-    ``planned`` defaults to a plan for standard numbers of records per user, if the class of rules is given.
+    ``planned`` defaults to a plan for standard numbers of records per user, if the class of rules is given; ``said`` as
+    in :func:`privpac.report.pages.release_facts`.
     """
     rule, guarantee = released.value, released.guarantee
     if planned is None and concept is not None and guarantee is not None:
@@ -318,7 +324,7 @@ def report_html(
     return page(
         "rule.html",
         released=released,
-        said=str(rule).splitlines()[0] if released else "No rule was released",  # a scorecard's points stand in a table
+        said=_sentence(rule) if released else "No rule was released",
         says="the rule says" if label == "1" else label,
         label=label,
         asks=getattr(rule, "picture", "") == "questions",
@@ -327,11 +333,21 @@ def report_html(
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
         picture=rule_picture(rule) if getattr(rule, "picture", "") in ("domain", "questions") else "",
         scorecards=scorecards_of(rule),
-        promise=promise_lines(guarantee),
-        public=_public(released),
+        promise=promise_section(guarantee),
+        facts=release_facts(
+            released,
+            {name: domain.describe() for name, domain in rule.features.items()} if isinstance(rule, Rule) else {},
+            _public(released),
+            **said,
+        ),
         planned=None if planned is None else _planned(planned),
         evaluated=evaluated_section(released.evaluation, released.certificate, before_the_data(released)),
     )
+
+
+def _sentence(rule: object) -> str:
+    """The rule as it is printed, but for a scorecard's points, which stand in a table."""
+    return str(rule).splitlines()[0] if getattr(rule, "picture", "") == "scorecard" else str(rule)
 
 
 def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Plan | None:
@@ -390,11 +406,8 @@ def _cases(rule: Rule) -> dict[str, object] | None:
 
 def _public(released: Released) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = [("method", released.learner), ("outcome", released.outcome)]
-    rows += [(WORDS.get(name, name), value) for name, value in released.parameters.items()]
-    rule = released.value
-    if isinstance(rule, Rule):
-        rows += [(f"domain of {name}", domain.describe()) for name, domain in rule.features.items()]
-    return rows
+    shown = {name: value for name, value in released.parameters.items() if name != BUDGET_LEFT}
+    return rows + [(WORDS.get(name, name), value) for name, value in shown.items()]
 
 
 def _planned(planned: Plan) -> dict[str, object]:
@@ -418,22 +431,23 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     planned: Plan | None = None,
+    **said: str,
 ) -> Path:
     """Write the report to ``path``, whole or not at all."""
-    return write_page(report_html(released, concept, planned=planned), path)
+    return write_page(report_html(released, concept, planned=planned, **said), path)
 
 
 # The page of any release, found by what was released.
 
 
-def write_released(released: Released, path: str | os.PathLike[str]) -> Path:
-    """Write the page of a rule, a distribution or an evaluation."""
+def write_released(released: Released, path: str | os.PathLike[str], **said: str) -> Path:
+    """Write the page of a rule, a distribution or an evaluation; ``said``: purpose, contact, name of the data."""
     found = released.value
     if isinstance(found, Evaluation):
-        return write_evaluation_report(released, path)
+        return write_evaluation_report(released, path, **said)
     if distribution_figure(found) is not None:
-        return write_distribution_report(released, path)
-    return write_report(released, class_of(released), path)
+        return write_distribution_report(released, path, **said)
+    return write_report(released, class_of(released), path, **said)
 
 
 def class_of(released: Released) -> ConceptClass | None:

@@ -111,7 +111,7 @@ class BinarizedRule(Rule):
         return text
 
     def __str__(self) -> str:
-        return self.condition() if str(self.rule).startswith("if ") else super().__str__()
+        return self.condition() if self.condition().startswith("if ") else super().__str__()
 
     def to_dict(self) -> dict[str, Any]:
         asked = [[question.column, str(question.code), question.above] for question in self.questions]

@@ -410,7 +410,9 @@ class SmallTree(Rule):
         return self._column(question).says((question.kind, question.value))
 
     def label_text(self, label: int) -> str:
-        return self.names[label] if self.names else ("no", "yes")[label]
+        if self.names:
+            return self.names[label]
+        return ("0", "1")[label] if self.label == "1" else ("not " * (not label)) + self.label
 
     def shown(self, branch: Branch, held: bool) -> Branch:
         """A side as it is shown: a leaf where its labels agree or the root decides its test."""
@@ -437,20 +439,45 @@ class SmallTree(Rule):
         return self._says(self.root), side(self.shown(self.yes, True)), side(self.shown(self.no, False))
 
     def condition(self) -> str:
-        root, yes, no = self.drawn
+        """One line: ``a and b`` or ``a or b`` where these say it all, else ``if``, ``else`` and the labels."""
+        if said := self._one_condition:
+            return said
+        root, *sides = self.drawn
 
         def words(side: tuple[str, ...]) -> str:
             return side[0] if len(side) == 1 else f"if {side[0]}: {side[1]} else: {side[2]}"
 
-        if yes == no and len(yes) == 1:
-            return yes[0] if self.names else {"yes": "always", "no": "never"}[yes[0]]
-        inner = ("(", ")") if len(yes) > 1 else ("", "")
-        return f"if {root}: {inner[0]}{words(yes)}{inner[1]} else: {words(no)}"
+        inner = ("(", ")") if len(sides[0]) > 1 else ("", "")
+        return f"if {root}: {inner[0]}{words(sides[0])}{inner[1]} else: {words(sides[1])}"
+
+    @property
+    def _one_condition(self) -> str:
+        """A label, ``always``, ``a``, ``a and b`` or ``a or b`` of the questions as they stand; else empty."""
+        sides = [self.shown(self.yes, True), self.shown(self.no, False)]
+        asked = [self._says(self.root), *(self._says(side.question) for side in sides if side.question is not None)]
+        match tuple(side.labels for side in sides):
+            case ((one,), (other,)) if one == other:
+                return self.names[one] if self.names else ("never", "always")[one]
+            case ((1,), (0,)) if not self.names:
+                return asked[0]
+            case ((1, 0), (0,)) if not self.names:
+                return " and ".join(asked)
+            case ((1,), (1, 0)) if not self.names:
+                return " or ".join(asked)
+        return ""
 
     def __str__(self) -> str:
-        if not self.names:
-            return super().__str__()
-        return f"{self.label}: {self.condition()}"
+        """``late when a > 3 and b > 1``; what is no such condition stands indented, and its leaves say the label."""
+        if said := self._one_condition:
+            return f"{self.label}: {said}" if self.names else super().__str__()
+        root, *sides = self.drawn
+        lines = [f"{self.label}:"] if self.names else []
+        for head, side in zip((f"if {root}:", "else:"), sides):
+            if len(side) == 1:
+                lines.append(f"{head} {side[0]}")
+            else:
+                lines += [head, f"    if {side[0]}: {side[1]}", f"    else: {side[2]}"]
+        return "\n".join(lines)
 
     @property
     def picture(self) -> Literal["domain", "regions", "questions", "none"]:

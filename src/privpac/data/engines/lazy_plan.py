@@ -183,6 +183,10 @@ class RecipeUsers:
         return self._sample.label_name
 
     @property
+    def user_name(self) -> str | None:
+        return self._sample.user_name
+
+    @property
     def on_invalid(self) -> OnInvalid:
         return self._sample.on_invalid
 

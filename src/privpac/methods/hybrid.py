@@ -2,8 +2,8 @@
 
 Every rule is scored twice: the *clipped score* ``C`` says how much worse it does than each user's own best rule, cut
 off at ``own_clip(m)``, and the *mean score* ``M`` is an average of per-user averages (``rules.profile``).  One
-exponential law over pairs (score, rule) is sampled, and only the rule is released.  The mean score pays a penalty, so that with few
-users the clipped score decides and with many the unbiased mean:
+exponential law over pairs (score, rule) is sampled, and only the rule is released.  The mean score pays a penalty, so
+that with few users the clipped score decides and with many the unbiased mean:
 
     P(clip, h) ~ exp(-theta C(h) / levels)      theta = epsilon (add-remove) or epsilon / 2 (replace)
     P(mean, h) ~ exp(-theta A(h) / levels)      A = M + min(D, K) + B,   D the users' own optimism, summed

@@ -349,7 +349,7 @@ class Released(Shown):
         """The mathematical statement, and what it implies for the other relation."""
         if self.guarantee is None:
             return (INSECURE if self.insecure else "no guarantee",)
-        implied = ()
+        implied: tuple[str, ...] = ()
         if self.guarantee.neighbours is Neighbours.ADD_REMOVE:
             with python_warnings.catch_warnings(), suppress(InfeasibleError):
                 python_warnings.simplefilter("ignore", WeakGuaranteeWarning)

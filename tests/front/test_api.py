@@ -75,8 +75,8 @@ def test_label_column_gives_the_rule_its_name() -> None:
 def test_with_a_ledger_the_result_says_what_is_left(book: pp.BudgetLedger) -> None:
     first = pp.learn(people(), pp.Thresholds(), epsilon="0.5", ledger=book)
     second = pp.learn(people(), pp.Thresholds(), epsilon="1/2", ledger=book)
-    assert first.parameters["budget left"] == "(1.5, 0) of (2, 0)"
-    assert "budget left = (1, 0) of (2, 0)" in str(second)
+    assert first.parameters["budget left"] == "ε = 1.5 of 2"
+    assert "budget left: ε = 1 of 2" in str(second)
     assert [spend.label for spend in book.history()] == ["HybridSelection of Thresholds"] * 2
 
 
@@ -246,7 +246,7 @@ def test_a_replace_ledger_takes_add_remove_learners_at_twice_the_price(tmp_path:
     budget = pp.Guarantee(2, unit="user", neighbours="replace")
     with pp.BudgetLedger.create(tmp_path / "r.db", budget, dataset="d") as book:
         rule = pp.learn(people(), pp.Thresholds(), epsilon=1, ledger=book)
-        assert rule.parameters["budget left"] == "(0, 0) of (2, 0)"
+        assert rule.parameters["budget left"] == "ε = 0 of 2"
         assert rule.guarantee is not None
         assert rule.guarantee.summary == "(1, 0)-DP per user, add-remove"
 

@@ -63,10 +63,9 @@ def test_learn_prints_rule_unit_and_relation(privpac: Command, table: Path, name
     run = privpac("learn", name, *LEARN)
     assert run.code == 0
     assert run.err == ""
-    first, second, words = run.out.splitlines()
+    first, promise = run.out.splitlines()
     assert first.startswith("ill ")
-    assert second.startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace")
-    assert words == "in words: someone who thought 1 in 2 may end up at most at about 73 in 100"
+    assert promise.startswith("ε = 1 for each person: someone who was 50 % sure that a given person is in the data")
 
 
 @pytest.mark.parametrize(
@@ -160,9 +159,9 @@ def test_ledger_is_spent_shown_and_verified(privpac: Command, table: Path) -> No
     make_ledger(privpac)
     assert "nothing was spent yet" in privpac("ledger", "show", "b.db").out
     run = privpac("learn", table, *LEARN, "--ledger", "b.db")
-    assert "budget left = (1, 0) of (2, 0)" in run.out
+    assert "budget left: ε = 1 of 2" in run.out
     run = privpac("learn", table, *LEARN, "--ledger", "b.db", "--json")
-    assert json.loads(run.out)["parameters"]["budget left"] == "(0, 0) of (2, 0)"
+    assert json.loads(run.out)["parameters"]["budget left"] == "ε = 0 of 2"
     exhausted = one_line(privpac("learn", table, *LEARN, "--ledger", "b.db"), code=4)
     assert "budget exhausted" in exhausted
     assert spends() == 2
@@ -603,7 +602,7 @@ def test_item_level_and_weak_epsilon_are_warned_of_on_stderr(table: Path) -> Non
     assert sum("single records are protected, not people" in line for line in lines) == 1
     assert any("promises very little" in line for line in lines)
     assert all(line.startswith("privpac: warning: ") for line in lines)
-    assert "(20, 0)-DP per item, add-remove" in run.stdout
+    assert "ε = 20 for each record (no protection)" in run.stdout
 
 
 def test_progress_is_drawn_on_a_terminal_only(table: Path) -> None:

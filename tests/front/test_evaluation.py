@@ -283,7 +283,7 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
     assert "best rule of its kind" in page
     assert "Before the data, with all of epsilon" in page
     assert "new people from the same population" in page
-    assert "How good it is" not in report_html(pp.learn(people, CUTS, epsilon=1))
+    assert "Right and wrong" not in report_html(pp.learn(people, CUTS, epsilon=1))
     found = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, cells="error", neighbours="replace")
     assert evaluation_html(found).count("<svg") == 1
     same = pp.evaluate(rule, people, epsilon=1, same_people=True)

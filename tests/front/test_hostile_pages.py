@@ -35,7 +35,26 @@ HOSTILE = {
     "entities": "&lt;script&gt;&amp;amp; &#x3c;b&#x3e;",
 }
 TAGS = {"html", "head", "meta", "title", "style", "body", "main", "section", "h1", "h2", "p", "b", "div", "span"}
-TAGS |= {"table", "tr", "th", "td", "ul", "li", "pre", "svg", "g", "defs", "path", "rect", "use", "clippath", "image"}
+TAGS |= {
+    "table",
+    "tr",
+    "th",
+    "td",
+    "ul",
+    "li",
+    "pre",
+    "svg",
+    "g",
+    "defs",
+    "path",
+    "rect",
+    "use",
+    "clippath",
+    "image",
+    "code",
+    "details",
+    "summary",
+}
 
 
 def rule_pages(name: str) -> dict[str, str]:

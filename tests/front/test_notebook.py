@@ -119,7 +119,7 @@ def test_cards_of_data_show_the_schema_and_no_value_or_count() -> None:
 def test_a_card_says_what_print_says() -> None:
     released = Released(Threshold("age", AGE, 40, label="ill"), PROMISE, {"levels": 16}, findings={"evaluation": FOUND})
     text = "".join(Reader(released._repr_html_()).texts)
-    for line in (str(released.value), PROMISE.summary, PROMISE.odds, FOUND.sentence()):
+    for line in (str(released.value), PROMISE.short, PROMISE.odds, FOUND.sentence()):
         assert line in text
     assert "bad" in Guarantee(4, unit="user", neighbours="add-remove")._repr_html_()
 
@@ -160,7 +160,7 @@ def test_a_report_is_one_call_whatever_was_released(tmp_path: Path) -> None:
     stumps = pp.Stumps({"age": pp.Integers(0, 3), "dose": pp.Integers(0, 3)})
     told = {"class": "Stumps", "size": stumps.size}
     assert (
-        "How many users such a rule needs"
+        "How many people rules of this kind need"
         in Released(stumps.decode(5), PROMISE, told).report(tmp_path / "s.html").read_text()
     ), "the class is rebuilt from what is public"
     with pytest.raises(ParameterError, match="choose a writable place"):

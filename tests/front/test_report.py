@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from dataclasses import replace
 from datetime import date
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import privpac as pp
@@ -28,6 +31,7 @@ from privpac.rules.cuts import Threshold
 from privpac.rules.halfspaces import Halfspace
 from privpac.rules.intervals import Interval
 from privpac.rules.points import Point
+from privpac.rules.scorecards import Scorecard
 from privpac.rules.stumps import Stump
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -124,7 +128,7 @@ def test_report_of_every_kind_of_rule_is_self_contained_and_well_formed(name: st
     assert str(RULES[name]) in shown
     assert PROMISE.summary in shown
     for feature, domain in RULES[name].features.items():
-        assert f"domain of {feature}" in shown
+        assert feature in shown
         assert domain.describe() in shown
 
 
@@ -155,7 +159,7 @@ def test_small_rules_are_shown_as_a_table_of_all_cases() -> None:
 def test_script_in_a_column_name_stays_text() -> None:
     text = report_html(released(RULES["script"], warnings=("<i>",)))
     assert "<script" not in text
-    assert "<b>" not in text
+    assert "<b>&" not in text
     assert "<i>" not in text
 
 
@@ -206,15 +210,61 @@ def test_warnings_and_item_level_are_at_the_top() -> None:
     assert "This protects records, not people" in text
 
 
-def test_the_unit_comes_first_and_the_replace_reading_follows() -> None:
+def test_who_is_protected_comes_first_and_the_exact_statement_last() -> None:
     text = report_html(released(RULES["threshold"]))
-    assert text.index("(1, 0)-DP per user, add-remove") < text.index("The rule over its declared domain")
+    first = text.index("ε = 1 for each person")
+    assert first < text.index("The rule over its declared domain") < text.index("What is promised")
+    assert text.index("What this does not protect from") < text.index("About this release")
+    assert text.index("About this release") < text.index("(1, 0)-DP per user, add-remove")
     assert "(2, 0)-DP per user, replace" in text
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("unit", ["user", "item"])
+def test_the_example_is_that_of_bayes(unit: Any, neighbours: Any) -> None:
+    promise = Guarantee("1/2", "1e-6", unit=unit, neighbours=neighbours)
+    shown = " ".join(Fetches(report_html(replace(released(RULES["threshold"]), guarantee=promise))).texts)
+    least = 100 * 0.1 * math.exp(0.5) / (0.9 + 0.1 * math.exp(0.5))
+    assert f"at most about {least:.2g} % sure" in shown
+    assert "A failure of probability at most 1e-06" in shown
+    assert ("certain person" in shown) == (unit == "user")
+
+
+def test_a_signed_page_says_who_what_when_and_how_to_check_it(tmp_path: Path) -> None:
+    visits = pl.DataFrame({"patient": [k // 4 for k in range(400)], "age": [k % 100 for k in range(400)]})
+    visits = visits.with_columns(ill=(pl.col("age") > 50).cast(int))
+    people = pp.UserData.from_frame(visits, user="patient", label="ill", features={"age": AGE})
+    budget = Guarantee(3, unit="user", neighbours="add-remove")
+    with pp.BudgetLedger(tmp_path / "b.ledger", budget, dataset="visits") as ledger:
+        rule = pp.learn(people, epsilon=1, ledger=ledger)
+        receipt = ledger.history()[-1].spend_id
+    text = rule.report(tmp_path / "r.html", purpose="triage <b>", contact="dpo@example.org").read_text()
+    shown = " ".join(Fetches(text).texts)
+    rule.save(tmp_path / "r.json")
+    assert hashlib.sha256((tmp_path / "r.json").read_bytes()).hexdigest() in shown
+    for said in ("visits", receipt, "triage <b>", "dpo@example.org", "by the column 'patient'", "ε = 2 of 3"):
+        assert said in shown, said
+    assert rule.about["released"] in shown
+    assert pp.__version__ in shown
+    assert str(tmp_path) not in text
+    again = pp.load(tmp_path / "r.json")
+    assert again.about == rule.about
+    assert report_html(again) == report_html(rule)
+
+
+@pytest.mark.parametrize("label", ["above", "1", "compare: above", "not", "ill"])
+def test_a_scorecard_says_when_it_answers_what_whatever_the_label_is_called(label: str) -> None:
+    columns = pp.Scorecards({"a": pp.Integers(0, 3), "b": pp.Integers(0, 3)}, cuts=3).binned
+    card = Scorecard(columns, ((0, 3, 5, 9), (0, 0, 2, 9)), 9, 20, label)
+    shown = " ".join(" ".join(Fetches(report_html(released(card))).texts).split())
+    other = "0" if label == "1" else f"not {label}"
+    assert f"With more than 9 of 18 points the answer is {label} , otherwise {other} ." in shown
+    assert "above above" not in shown
 
 
 def test_plan_is_shown_for_a_class_whose_domains_were_left_to_the_data() -> None:
     text = report_html(released(RULES["threshold"]), pp.Thresholds())
-    assert "How many users such a rule needs" in text
+    assert "How many people rules of this kind need" in text
     assert "their number declared (public_n_users)" in text
 
 
@@ -222,7 +272,7 @@ def test_without_a_sensible_plan_the_report_is_written_all_the_same() -> None:
     strong = Guarantee(5000, unit="user", neighbours="add-remove")
     assert plan_for_report(pp.Thresholds(AGE), strong) is None
     text = report_html(replace(released(RULES["threshold"]), guarantee=strong), pp.Thresholds(AGE))
-    assert "How many users" not in text
+    assert "How many people rules" not in text
 
 
 def test_plan_picture_leaves_out_what_is_not_certified() -> None:

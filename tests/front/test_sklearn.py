@@ -247,7 +247,7 @@ def test_every_fit_spends_from_the_ledger_and_says_what_is_left(tmp_path: Path) 
     path = tmp_path / "b.db"
     pp.BudgetLedger.create(path, pp.Guarantee(2, unit="user", neighbours="add-remove"), dataset="d").close()
     estimator = model(epsilon=1, ledger=path)
-    assert estimator.fit(FRAMES["pandas"], Y, groups=WHO).released_.parameters["budget left"] == "(1, 0) of (2, 0)"
+    assert estimator.fit(FRAMES["pandas"], Y, groups=WHO).released_.parameters["budget left"] == "ε = 1 of 2"
     clone(estimator).fit(FRAMES["pandas"], Y, groups=WHO)
     with pytest.raises(BudgetExhausted):
         estimator.fit(FRAMES["pandas"], Y, groups=WHO)

@@ -317,7 +317,7 @@ def test_the_command_prints_the_path_saves_and_predicts(
     run = privpac("learn", "t.csv", *asked)
     assert run.code == 0, run
     assert f"inside when path is {TARGET} or contains it" in run.out
-    assert "(8, 1e-06)-DP per user" in run.out
+    assert "ε = 8, δ = 1e-06 for each person" in run.out
     assert run.err == ""
     pl.DataFrame({"path": ["usr", "var", "usr/lib/python"]}).write_csv(tmp_path / "new.csv")
     assert privpac("predict", "m.json", "new.csv").out.split() == ["prediction", "1", "0", "1"]
@@ -336,7 +336,7 @@ def test_the_command_writes_json_and_a_report(privpac: Callable[..., Run], tmp_p
     assert said["warnings"] == [UNCERTIFIED]
     page = (tmp_path / "r.html").read_text()
     assert "The rule on the hierarchy" in page
-    assert "How many users" in page
+    assert "How many people rules" in page
     assert SECRET not in page + run.out + run.err
 
 

@@ -60,25 +60,33 @@ def edited(**changes: Any) -> str:
 # Words
 
 
-def test_print_shows_rule_promise_method_and_parameters() -> None:
-    first, second, words, third = str(RULE).split("\n")
+def test_print_shows_the_rule_the_promise_and_what_is_left() -> None:
+    paid = replace(RULE, parameters={**RULE.parameters, "budget left": "ε = 2 of 3"})
+    first, second, third, fourth = str(paid).split("\n")
     assert first == "late when minute > 1033"
-    assert second == (
-        "(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16, tau = 1/4"
-    )
-    assert words == "in words: someone who thought 1 in 2 may end up at most at about 73 in 100"
-    assert third == "warning: few users declared"
+    assert second == f"ε = 1 for each person: {G.odds}"
+    assert third == "budget left: ε = 2 of 3"
+    assert fourth == "warning: few users declared"
+
+
+def test_a_value_that_is_no_rule_shows_its_method_and_numbers() -> None:
+    assert str(Released(17, G, {"levels": 16}, learner="M")).split("\n")[2] == "M, levels = 16"
+    long = "x" * 500
+    assert long in str(Released(17, G, {"chosen because": long})), "nothing is cut off"
 
 
 def test_replace_guarantees_imply_nothing_more() -> None:
-    shown = str(Released(1, Guarantee(1, unit="user", neighbours="replace"), learner="M"))
-    assert shown.splitlines()[:2] == ["1", "(1, 0)-DP per user, replace · M"]
+    assert Released(1, Guarantee(1, unit="user", neighbours="replace")).exact_promise == (
+        "(1, 0)-DP per user, replace",
+    )
+    assert Released(1, G).exact_promise == ("(1, 0)-DP per user, add-remove", "hence (2, 0)-DP per user, replace")
 
 
 def test_printing_raises_no_warning_and_no_error_for_weak_guarantees(recwarn: pytest.WarningsRecorder) -> None:
     weak = Guarantee(9, Fraction(9, 10**4), unit="user", neighbours="add-remove")
-    assert "replace" not in str(Released(1, weak))  # delta would exceed 1: nothing follows
-    assert "(18, 0)-DP per user, replace" in str(Released(1, replace(weak, delta=Fraction(0))))
+    assert "replace" not in repr(Released(1, weak))  # delta would exceed 1: nothing follows
+    assert "(18, 0)-DP per user, replace" in repr(Released(1, replace(weak, delta=Fraction(0))))
+    assert "a weak promise" in str(Released(1, weak))
     assert not recwarn.list
 
 

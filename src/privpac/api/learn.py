@@ -39,7 +39,7 @@ from privpac.evaluation.results import few_people
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.ledger import Balance, BudgetLedger, release
+from privpac.ledger import BudgetLedger, release
 from privpac.methods.base import ITEM_LEVEL, Learner
 from privpac.methods.registry import (
     METHODS,
@@ -402,7 +402,7 @@ def release_rule(
     released = replace(released, about={**released.about, **{name: text for name, text in about.items() if text}})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
-            left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
+            left = ledger.remaining().out_of(ledger.budget)
             released = replace(released, parameters={**released.parameters, BUDGET_LEFT: left})
     return released
 

@@ -509,8 +509,15 @@ class Evaluation(Shown):
         """How good it is, in one line."""
         if self.cells != "table":
             return f"{self.sentence()}, {self._sure}"
-        gain = f"better than always saying {self.constant_says} by {self.lift}"
-        return f"{self.sentence()}; {gain}, {self._sure}"
+        return f"{self.sentence()}; {self._gain}, {self._sure}"
+
+    @property
+    def _gain(self) -> str:
+        """The gain over the better constant, in points."""
+        value, ends = self.lift.value, self.lift.shown
+        digits = 1 if max(abs(value), ends.hi - ends.lo) < 0.0995 else 0
+        low, high = (f"{100 * end:.{digits}f}" for end in (ends.lo, ends.hi))
+        return f"better than always saying {self.constant_says} by {100 * value:.{digits}f} points ({low} to {high})"
 
     @property
     def _sure(self) -> str:
@@ -529,8 +536,7 @@ class Evaluation(Shown):
         lines = [f"{self.sentence()} ({self._sure})"]
         if self.cells == "table":
             shown = ("sensitivity", "specificity", "precision")
-            gain = f"better than always saying {self.constant_says} by {self.lift}"
-            lines.append(" · ".join([gain, *(f"{name} {getattr(self, name)}" for name in shown)]))
+            lines.append(" · ".join([self._gain, *(f"{name} {getattr(self, name)}" for name in shown)]))
         return "\n".join(lines)
 
     # Storage

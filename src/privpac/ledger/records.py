@@ -73,6 +73,12 @@ class Balance:
         zcdp = "" if self.rho is None else f", rho {_floor(self.rho)}"
         return f"({_floor(self.epsilon)}, {_floor(self.delta)}){zcdp}"
 
+    def out_of(self, budget: Guarantee) -> str:
+        """What is left of a budget, as people say it: ``ε = 1 of 2``, with a delta or rho where the budget has one."""
+        text = f"ε = {_floor(self.epsilon)} of {_floor(budget.epsilon)}"
+        text += f", δ = {_floor(self.delta)} of {_floor(budget.delta)}" if budget.delta else ""
+        return text if self.rho is None else f"{text}, rho = {_floor(self.rho)} left"
+
 
 class Receipt:
     """Proof of one payment: good for one release, in the process that paid."""

@@ -440,7 +440,7 @@ def write_report(
 # The page of any release, found by what was released.
 
 
-def write_released(released: Released, path: str | os.PathLike[str], **said: str) -> Path:
+def write_released(released: Released, path: str | os.PathLike[str], **said: Any) -> Path:
     """Write the page of a rule, a distribution or an evaluation; ``said``: purpose, contact, name of the data."""
     found = released.value
     if isinstance(found, Evaluation):

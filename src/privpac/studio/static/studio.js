@@ -489,11 +489,15 @@ $("budget-form").addEventListener("submit", async (event) => {
 
 // Spending: what it costs is shown first, and only the balance that was seen is spent from
 
+function sentence(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1) + ".";
+}
+
 function agreed(price) {
   $("cost").textContent = price.epsilon;
   $("before").textContent = price.left;
   $("after").textContent = price.after;
-  $("confirm-odds").textContent = "In words: " + price.odds + ".";
+  $("confirm-odds").textContent = sentence(price.odds);
   $("confirm-odds").className = "odds" + (price.alarming ? " alarming" : "");
   perRecord($("confirm-odds"), $("confirm-records"), price);
   show("confirm-short", !price.enough);
@@ -542,7 +546,7 @@ function card(kept, fresh) {
   const made = $("result").content.firstElementChild.cloneNode(true);
   made.querySelector(".rule").textContent = kept.title;
   made.querySelector(".promise").textContent = kept.promise || "";
-  made.querySelector(".odds").textContent = kept.odds ? "In words: " + kept.odds + "." : "";
+  made.querySelector(".odds").textContent = kept.odds ? sentence(kept.odds) : "";
   made.querySelector(".odds").classList.toggle("alarming", Boolean(kept.alarming));
   made.querySelector(".promise").classList.toggle("bad", Boolean(kept.alarming));
   made.querySelector(".promise").classList.toggle("records", Boolean(kept.per_record) && !kept.alarming);

@@ -60,10 +60,13 @@ def test_epsilon_and_a_class_are_enough() -> None:
     assert set(rule.parameters) == {"class", "size", "levels"}
 
 
-def test_result_says_rule_unit_relation_and_method() -> None:
-    lines = str(pp.learn(people(), pp.Thresholds(), epsilon=1)).splitlines()
-    assert len(lines) == 3
-    assert lines[1].startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · hybrid selection")
+def test_result_says_the_rule_and_what_is_promised() -> None:
+    rule = pp.learn(people(), pp.Thresholds(), epsilon=1)
+    said, promise = str(rule).splitlines()
+    assert said == str(rule.value)
+    assert promise.startswith("ε = 1 for each person: someone who was 50 % sure that a given person is in the data")
+    assert rule.exact_promise == ("(1, 0)-DP per user, add-remove", "hence (2, 0)-DP per user, replace")
+    assert rule.learner == "hybrid selection"
 
 
 def test_label_column_gives_the_rule_its_name() -> None:

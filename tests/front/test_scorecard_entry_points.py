@@ -82,7 +82,7 @@ def test_nothing_is_certified_and_nothing_is_made_up() -> None:
     with pytest.raises(ParameterError, match="measured, not certified"):
         pp.plan(pp.Scorecards(DOMAINS), epsilon=1)
     rule = pp.learn(data(20), pp.Scorecards(), epsilon=1, delta="1e-6")
-    assert "How many users" not in report_html(rule, pp.Scorecards())
+    assert "How many people rules" not in report_html(rule, pp.Scorecards())
 
 
 def test_the_command(tmp_path: Path, command: Command) -> None:

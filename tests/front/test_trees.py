@@ -336,7 +336,7 @@ def test_the_command_writes_json_and_a_report(privpac: Callable[..., Run], tmp_p
     assert said["warnings"] == [UNCERTIFIED]
     page = (tmp_path / "r.html").read_text()
     assert "The rule on the hierarchy" in page
-    assert "How many people rules" in page
+    assert "How many people rules of this kind need" in page
     assert SECRET not in page + run.out + run.err
 
 

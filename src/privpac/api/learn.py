@@ -22,12 +22,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from attrs import evolve, frozen
 
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
@@ -67,7 +68,7 @@ UNCERTIFIED = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Resolved:
     """The method, what it learns and with which options."""
 
@@ -135,7 +136,7 @@ def resolve_method(
     numbers = "public_n_users" in given and not given.keys().isdisjoint({"records_per_user", "population"})
     explained = method == "auto" and (is_tree or numbers)
     if because:
-        choice = replace(choice, reason=f"{because}; {choice.reason}" if explained else because)
+        choice = evolve(choice, reason=f"{because}; {choice.reason}" if explained else because)
         explained = True
     if chosen.subject == "tree":
         concept = as_tree(concept, features)
@@ -148,7 +149,7 @@ def resolve_method(
     return Resolved(choice, chosen, asked_for, concept, {**chosen.by_setting.get(setting, {}), **given}, explained)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Prepared:
     """What ``learn`` runs: the method, chosen once and from public quantities, and its learner."""
 
@@ -342,9 +343,9 @@ def release_prepared(
     """Run what was prepared; the data's unit must be the one it was prepared for."""
     warn_item_level(data, stacklevel)
     released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
-    released = replace(released, warnings=(*released.warnings, *_few(released)))
+    released = evolve(released, warnings=(*released.warnings, *_few(released)))
     if prepared.explained:
-        released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
+        released = evolve(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
     return released
 
 
@@ -387,18 +388,18 @@ def release_rule(
     promise = released.guarantee
     if promise is not None and promise.unit is Unit.ITEM and ITEM_LEVEL not in released.warnings:
         noted = (ITEM_LEVEL, *noted)
-    released = replace(released, warnings=(*released.warnings, *noted))
+    released = evolve(released, warnings=(*released.warnings, *noted))
     declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
     read = getattr(released.value, "features", {})
     if isinstance(read, Mapping):  # a vector of means has names only
         declared |= {name: domain for name, domain in read.items() if declared.get(name) is None}
     policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
     if policy:  # what was declared, never how many records it met
-        released = replace(released, parameters={**released.parameters, "invalid values": policy})
+        released = evolve(released, parameters={**released.parameters, "invalid values": policy})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
             left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
-            released = replace(released, parameters={**released.parameters, "budget left": left})
+            released = evolve(released, parameters={**released.parameters, "budget left": left})
     return released
 
 

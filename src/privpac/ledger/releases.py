@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import Any, Protocol
+
+from attrs import evolve
 
 from privpac.errors import (
     EngineError,
@@ -130,7 +131,7 @@ def release(
         if ledger is not None:
             ledger.spend(price, label, spend_id, expected_head=expected_head).use()
         released = _draw(learner, bound, rng)
-        return released if rng.secure else replace(released, guarantee=None, insecure=True)
+        return released if rng.secure else evolve(released, guarantee=None, insecure=True)
     finally:
         _wait(deadline)
 

@@ -25,11 +25,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
+from attrs import frozen
 from common import REAL, Grid, Real
 from generative import MODELS, Model
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ these people and that of the others have a tenth of the people's x between them.
 # Models and tables
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Generated(Population):
     """A model with its exact truth."""
 
@@ -136,7 +136,7 @@ def heavy_differ(people: Population) -> bool:
 # Cells
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Cell:
     name: str
     users: int
@@ -145,7 +145,7 @@ class Cell:
     epsilon: Fraction
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Outcome:
     """Mean excess errors by method, and which method was chosen by what was told."""
 

@@ -12,12 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import define, frozen
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -52,7 +52,7 @@ def risk(profile: Profile, rate: float, excess: Floats, alpha: float) -> tuple[f
 # Output
 
 
-@dataclass
+@define(slots=False)
 class Grid:
     """A table that prints on the terminal or as Markdown."""
 
@@ -108,7 +108,7 @@ def measured(command: Sequence[str]) -> dict[str, Any]:
 # Public tables with real ids
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Real:
     """Cuts on one column of a public table; the error of a cut is the mean over its users, who weigh equally."""
 

@@ -8,11 +8,11 @@ cut is the average over types, users weighing equally: a finite sum.  x lives on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import risk
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
@@ -36,7 +36,7 @@ Records = tuple[Ints, Ints, NDArray[np.uint8]]
 # Types of users
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Types:
     """One entry per type: weight, own cut, chance that a label is turned below and above it, own shift of the log odds,
     place of x."""
@@ -82,7 +82,7 @@ ZIPF /= ZIPF[-1]
 # Models
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Model:
     """A population, and what every cut on its records costs."""
 

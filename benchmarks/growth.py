@@ -21,12 +21,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log
 from typing import Any
 
 import numpy as np
 import polars as pl
+from attrs import frozen
 from common import Grid, forget_peak, measured, peak_mib
 from rich.console import Console
 
@@ -43,7 +43,7 @@ PER_USER, VALUES, WIDE, LEAST, FOLD = 20, 1441, 6, 0.004, 1.1
 # Tables
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Size:
     """One table of a sweep."""
 
@@ -74,7 +74,7 @@ def people(size: Size, domain: Any = None) -> pp.UserData:
 # Jobs: bound users in, what is measured out
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Job:
     """How a method is run here; ``fold`` tells whether it is a sum over people."""
 

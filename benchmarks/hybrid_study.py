@@ -35,13 +35,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import Floats, Grid, Real, dense
 from generative import MODELS, Model
 from hybrid import EPSILONS, GROUPS, WINDOW_RULES, WINDOW_USERS, each_ratio, ratios, samples, window_samples
@@ -64,7 +64,7 @@ WINDOWS = [(m, noise) for m in (8, 16, 32) for noise in (0.2, 0.3, 0.4)]
 # What is summed over users
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Weighed(HybridStatistic):
     """Clipped score and weighed score; for optimism, what the weighed score pays for the part of the vote that it does
     not use."""
@@ -83,7 +83,7 @@ class Weighed(HybridStatistic):
         return int((paid if times is None else paid * times).sum())
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AllOptimistic(HybridStatistic):
     """Hybrid selection, every user's optimism that of at least one own mistake; the room is still that of the user's
     own worst rule."""
@@ -137,7 +137,7 @@ class Seen:
 # Forms
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Case:
     """One data set at one epsilon."""
 
@@ -160,7 +160,7 @@ class Case:
         return min(optimism, most) + beta * always
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Form:
     family: str
     name: str

@@ -20,13 +20,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import define
 from common import Grid, dense
 from generative import CELLS, MODELS, Model
 from numpy.typing import NDArray
@@ -183,7 +183,7 @@ def run(method: str, model: Model, data: UserData, m: int, draws: int) -> Floats
 # Measured
 
 
-@dataclass
+@define(slots=False)
 class Pooled:
     """The law of the cut over data sets and mechanism."""
 

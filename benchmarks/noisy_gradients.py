@@ -21,13 +21,13 @@ errors on public tables, never for a release.  Hence no ``Guarantee`` and no ``R
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -90,7 +90,7 @@ def noise_multiplier(epsilon: float, delta: float, *, steps: int, sampling: floa
     return narrow(enough, low, high, middle=lambda a, b: math.sqrt(a * b), wide=lambda low, high: high / low > 1.02)[1]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class NoisyGradients:
     """One choice of the parameters that a user of DP-SGD has to choose."""
 
@@ -99,7 +99,7 @@ class NoisyGradients:
     rate: float = 30.0
     sampling: float = 1.0
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         positive_int(self.steps, "steps", maximum=1 << 20)
         for name, least in (("clip", 0), ("rate", 0), ("sampling", 0)):
             value = getattr(self, name)

@@ -26,10 +26,10 @@ import argparse
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from attrs import define, frozen
 from common import REAL, Grid, Real
 from generative import MODELS, ZIPF, Model, types
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ World = Model | Real
 # Candidates
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Clipped(Statistic):
     """Clipped regret with a clip for every user."""
 
@@ -66,7 +66,7 @@ class Clipped(Statistic):
         return np.zeros_like(sizes), self.caps
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Own:
     """What each user's own records show."""
 
@@ -180,7 +180,7 @@ def mean_excess(world: World, datasets: list[UserData]) -> dict[str, float]:
     return {name: float(np.mean([each[name][1] for each in found])) for name in CANDIDATES}
 
 
-@dataclass
+@define(slots=False)
 class Ratios:
     """Logarithms of (excess + .001) over that of the default, per candidate."""
 

@@ -16,10 +16,10 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from attrs import evolve
 from rich.console import Console
 from rich.table import Table
 
@@ -61,7 +61,7 @@ def planted() -> Iterator[tuple[str, Claim]]:
         (claim,) = rule_claims(target, m, rows=("regret selection, bounded noise",))
         yield (
             f"{top + 1} cuts, ε {epsilon}, α 0.05, m {m}, {neighbours}, noise 0.1",
-            replace(claim, name=f"{claim.name} (planted)", n_users=users),
+            evolve(claim, name=f"{claim.name} (planted)", n_users=users),
         )
 
 

@@ -22,12 +22,12 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import Grid, risk
 from numpy.typing import NDArray
 from rich.console import Console
@@ -60,7 +60,7 @@ NARROW = (REALIZABLE, "regret selection, bounded noise")
 # The model
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rules:
     """A class of rules over columns ``0..size-1``, and what the best rule says; ``extra`` of the mass of x lies where
     it says 1."""
@@ -101,7 +101,7 @@ CLASSES = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class World:
     """Seeded data sets of one noise rate; the first n users of a larger draw are the draw of n users."""
 
@@ -200,7 +200,7 @@ def _tolerances(learner: UserAgnosticLearner, bound: Bound, m: int) -> dict[int,
 # One cell
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Cell:
     """What is asked for."""
 
@@ -236,7 +236,7 @@ class Cell:
         return self.planned[f"any private {'realizable' if method in NARROW else 'agnostic'} learner"].n_users or 0
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Line:
     """One method in one cell: a measured number for each noise rate, and the largest failure at the certified
     number."""

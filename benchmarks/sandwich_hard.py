@@ -20,11 +20,11 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from attrs import frozen
 from common import Grid, dense
 from numpy.typing import NDArray
 from rich.console import Console
@@ -56,7 +56,7 @@ def says(rules: Rules, point: Ints) -> NDArray[np.bool_]:
 # Coin-like labels of one point
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Coin:
     """One method of one cell on the law of the coin."""
 
@@ -132,7 +132,7 @@ def _summed(values: Ints, chance: NDArray[np.float64], n: int) -> tuple[Ints, ND
 # A rare point with clean labels
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rare:
     """One method of one cell on the law of the rare point."""
 

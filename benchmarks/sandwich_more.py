@@ -26,12 +26,12 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import Grid
 from rich.console import Console
 from sandwich import BETA, Cell, Rules, World, least
@@ -71,7 +71,7 @@ THIRD = BETA / 3
 RUNS, SURE = 400, 0.999
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Row:
     """One method in one setting."""
 

@@ -14,11 +14,11 @@ import argparse
 import sys
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from attrs import evolve, frozen
 from wide import EPSILONS, cases, error
 from wide_tables import FRESH, TABLES, wide_table
 
@@ -45,7 +45,7 @@ from privpac.rules.scorecards import Scorecard, Scorecards
 DELTA = Fraction(1, 10**6)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Variant:
     """What is done otherwise."""
 
@@ -102,7 +102,7 @@ def descended(concept: Scorecards, packed: Any, n: int, epsilon: Fraction, how: 
         before = moved
         speed = moved if speed is None else how.momentum * speed + (1 - how.momentum) * moved
         pushed = [int(v) for v in np.rint(speed * length * calmer * time)]
-        state = replace(state, weights=tuple(updated(state.weights, pushed, 1, steps, n)))
+        state = evolve(state, weights=tuple(updated(state.weights, pushed, 1, steps, n)))
         if step > steps // 2:
             total = [a + b for a, b in zip(total, state.weights)]
     found = scorecard_points(table, total, centre, concept.top)

@@ -25,11 +25,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import numpy as np
+from attrs import define, field
 from rich.console import Console
 from rich.table import Table
 
@@ -124,12 +124,12 @@ def start(folder: Path, workers: int, bare: bool) -> tuple[subprocess.Popen[byte
     raise RuntimeError("the service did not start")
 
 
-@dataclass
+@define(slots=False)
 class Seen:
     """What clients saw: seconds to each answer, every status, requests that a dying worker took along."""
 
-    times: list[float] = field(default_factory=list)
-    statuses: list[int] = field(default_factory=list)
+    times: list[float] = field(factory=list)
+    statuses: list[int] = field(factory=list)
     lost: int = 0
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import Grid
 from numpy.typing import NDArray
 
@@ -87,7 +87,7 @@ def _last(holds: Callable[[Fraction], bool], order: Sequence[Fraction] = GRID) -
 # Sweeps
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Sweep:
     """One number varied; ``error(value, seed)``, or ``error(value, seed, clip)``, is what is measured on one data
     set."""

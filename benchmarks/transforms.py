@@ -18,11 +18,11 @@ import json
 import math
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import Grid, dense, forget_peak, measured, peak_mib
 from numpy.typing import NDArray
 from rich.console import Console
@@ -44,7 +44,7 @@ METHODS = ("one record", "group privacy", "clipped", "regret (default)", "trimme
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Regime:
     """So many rules and people, whose own noise rates differ by ``spread``."""
 

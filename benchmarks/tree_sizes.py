@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from attrs import frozen
 from common import Grid
 from rich.console import Console
 
@@ -25,7 +25,7 @@ ALPHA, BETA, EPSILON, DELTA = 0.1, 0.05, 1, "1e-6"
 RECORDS = (1, 10, 100)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Problem:
     """A tree by its height; ``path``: one node per level; ``log_size``: of the class where it is finite."""
 

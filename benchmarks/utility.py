@@ -22,13 +22,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import define
 from common import REAL, Grid, Real
 from generative import MODELS, Model
 from rich.console import Console
@@ -240,7 +240,7 @@ def law_check() -> float:
     return max(off)
 
 
-@dataclass
+@define(slots=False)
 class Agreement:
     """Ratios of measured figures to the reference."""
 

@@ -7,10 +7,10 @@ whole public table, never from the people who are learned from.  At most 20 reco
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from common import _above_median, _rdata
 
 from privpac.data import Categories, Domain, Integers, Missing, UserData
@@ -20,7 +20,7 @@ __all__ = ["CLASSES", "FRESH", "TABLES", "Wide", "wide_table"]
 BINS, FEW, MOST_RECORDS = 16, 16, 20
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Wide:
     """A table by person: domains and binned values for the private methods, raw columns for the others."""
 

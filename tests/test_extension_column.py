@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 import pytest
+from attrs import frozen
 from typer.testing import CliRunner
 
 import privpac as pp
@@ -22,7 +22,7 @@ from privpac.data.schema import Encoded, Verdict
 from privpac.errors import ParameterError
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Currency(Domain):
     """Amounts of money from ``lo`` to ``hi`` cents, written ``€ 12.50``."""
 

@@ -10,7 +10,6 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from typer.testing import CliRunner
 
 import privpac as pp
@@ -77,7 +76,7 @@ def strict_rows(goal: RuleGoal) -> list[PlannedMethod]:
     return [PlannedMethod(ROW, partial(certified, goal))]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StrictSimulation(Simulation):
     """Right labels on the standard model of the class."""
 
@@ -179,7 +178,7 @@ def test_its_privacy_is_audited_and_its_certificate_attacked() -> None:
     (claim,) = (claim for claim in claims if claim.name == ROW)
     assert ROW not in left
     assert not refute(claim, steps=2).refuted
-    assert refute(replace(claim, n_users=max(2, claim.n_users // 8)), multiples=(1,), steps=0).refuted
+    assert refute(evolve(claim, n_users=max(2, claim.n_users // 8)), multiples=(1,), steps=0).refuted
 
 
 def test_the_lists_and_the_command_line_know_it(tmp_path: Path) -> None:

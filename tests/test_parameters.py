@@ -55,10 +55,10 @@ PATCHED = {
     "protocols": "a manifest is read on devices; what a protocol plans follows from several parameters at once",
     "data/engines/wire.py": "makes values without their constructor",
     "data/schema_file.py": "labels are checked as they were given, and kept as texts",
-    "data/users.py": "copied with dataclasses.replace by whoever holds one",
+    "data/users.py": "copied with attrs.evolve by whoever holds one",
     "papers/correlated_sampling.py": "a table of rules, as on a device",
     "guarantee.py": "the readers of parameters are built on it",
-    "result.py": "copied with dataclasses.replace by whoever holds one",
+    "result.py": "copied with attrs.evolve by whoever holds one",
 }
 
 

@@ -7,11 +7,12 @@ needs neither templates nor a drawing library.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from attrs import frozen
 
 from privpac.errors import ParameterError
 from privpac.files import write_whole
@@ -33,7 +34,7 @@ class Shown:
         return str(front("notebook").fragment(self))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Picture:
     """A drawing of something public: a notebook shows it, ``save`` writes it.
 

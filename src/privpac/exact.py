@@ -15,13 +15,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite, isqrt
 from typing import Any
 
 import flint
+from attrs import frozen
 from flint import arb, fmpq
 
 from privpac.errors import ParameterError, Undecided
@@ -119,7 +119,7 @@ def shown(value: object) -> str:
 # Balls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ball:
     """A rigorous enclosure ``lo <= x <= hi`` with rational ends."""
 

@@ -23,11 +23,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeVar
+
+from attrs import evolve, field, frozen
 
 from privpac.display import Shown
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
@@ -144,7 +145,7 @@ def one_of(kind: type[_E], value: object, name: str) -> _E:
         raise ParameterError(f"{name} must be one of {allowed}; got {value!r}") from None
 
 
-@dataclass(frozen=True, kw_only=False)
+@frozen(slots=False, init=False)
 class Guarantee(Shown):
     """An (epsilon, delta) promise with its unit, neighbouring relation and model.
 
@@ -183,7 +184,7 @@ class Guarantee(Shown):
     neighbours: Neighbours = field(kw_only=True)
     model: Model = field(kw_only=True, default=Model.CENTRAL)
     rho: Fraction | None = field(kw_only=True, default=None)
-    derivation: tuple[str, ...] = field(kw_only=True, default=(), compare=False)
+    derivation: tuple[str, ...] = field(kw_only=True, default=(), eq=False)
 
     def __init__(
         self,
@@ -480,7 +481,7 @@ def _chained(delta: Fraction, epsilon: Fraction, steps: int) -> Fraction:
 
 def replace_unit(guarantee: Guarantee, unit: Unit) -> Guarantee:
     """The same numbers for another unit; the caller owes the proof."""
-    return replace(guarantee, unit=unit)
+    return evolve(guarantee, unit=unit)
 
 
 def positive_int(value: object, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:

@@ -11,6 +11,10 @@ A frozen ``attrs`` class lists its parameters as fields::
 A *converter* reads a value exactly (``0.1`` is 1/10, ``"replace"`` is the relation) and refuses what is out of bounds
 with the name of its field, which :func:`named` tells it; a *validator* checks what was read.  Nothing here sees data.
 
+Every value of the package is an ``attrs`` class, but for those of ``device`` (standard library only).  They are
+declared with ``slots=False``: ``cached_property`` keeps what it worked out in ``__dict__``, classes register themselves
+once in ``__init_subclass__``, and a class may inherit from several.  Small values that do none of this may have slots.
+
 A class with many parameters holds *parts* (:func:`part`): frozen values whose parameters are given, read and changed as
 if they were its own, so that what several classes share is written once and passed on whole.
 
@@ -20,7 +24,6 @@ by a property without one, so that a copy with other parameters (``attrs.evolve`
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Iterable
@@ -29,7 +32,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from attrs import NOTHING, Attribute, evolve, field, fields, has
+from attrs import NOTHING, Attribute, evolve, field, fields
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, root_up
@@ -236,13 +239,7 @@ class Parameter(NamedTuple):
 
 
 def declared(kind: type[Any]) -> dict[str, Parameter]:
-    """The parameters of a class as they are given, those of its parts among them; of a plain dataclass too."""
-    if not has(kind):
-        plain = [each for each in dataclasses.fields(kind) if each.init]
-        return {
-            each.name: Parameter(each.type, each.default is dataclasses.MISSING is each.default_factory)
-            for each in plain
-        }
+    """The parameters of a class as they are given, those of its parts among them."""
     found: dict[str, Parameter] = {}
     for each in fields(kind):
         if "part" in each.metadata:

@@ -18,11 +18,12 @@ import re
 import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeVar, get_args
+
+from attrs import field, frozen
 
 from privpac.display import Picture, Shown, front
 from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
@@ -248,7 +249,7 @@ def _decode(value: object, depth: int = 0) -> Any:
 # The result
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Released(Shown):
     """A rule with its promise.
 
@@ -266,17 +267,17 @@ class Released(Shown):
 
     value: Any
     guarantee: Guarantee | None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(factory=dict)
     outcome: Outcome = "released"
     warnings: tuple[str, ...] = ()
     insecure: bool = False
     learner: str = ""
-    findings: Mapping[str, Any] = field(default_factory=dict)
+    findings: Mapping[str, Any] = field(factory=dict)
     """What was measured in the same release and under the same guarantee, by name: ``evaluation``, ``certificate``."""
-    about: Mapping[str, str] = field(default_factory=dict, compare=False)
+    about: Mapping[str, str] = field(factory=dict, eq=False)
     """Public facts about the release itself: when, with which version, whom a column names, which ledger paid."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
             raise TypeError(f"guarantee must be a Guarantee or None, got {type(self.guarantee).__name__}")
         if not isinstance(self.insecure, bool) or not isinstance(self.learner, str):

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
+
+from attrs import evolve, frozen
 
 from privpac.errors import ParameterError
 from privpac.exact import rational
@@ -30,7 +31,7 @@ MOST_READ = 1024
 own."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Certificate:
     """A bound on the number of users.
 
@@ -67,7 +68,7 @@ class Certificate:
 
     def run_with(self, **parameters: object) -> Certificate:
         """The same bound, with (further) parameters of the learner it speaks of."""
-        return replace(self, settings=tuple((self.parameters | parameters).items()))
+        return evolve(self, settings=tuple((self.parameters | parameters).items()))
 
     @property
     def parameters(self) -> dict[str, Any]:

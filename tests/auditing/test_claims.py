@@ -4,12 +4,12 @@ themselves."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privpac as pp
 from privpac.auditing.claims import plan_claims
@@ -114,7 +114,7 @@ def test_no_certified_row_of_a_plan_is_without_an_entry(name: str) -> None:
 def test_far_too_few_users_are_refuted(name: str) -> None:
     """The laws are hard: some certificate of every plan is refuted with an eighth of its users."""
     claims, _ = plan_claims(*TARGETS[name])
-    found = [refute(replace(claim, n_users=max(2, claim.n_users // 8)), multiples=(1,), steps=0) for claim in claims]
+    found = [refute(evolve(claim, n_users=max(2, claim.n_users // 8)), multiples=(1,), steps=0) for claim in claims]
     assert any(outcome.refuted for outcome in found)
 
 
@@ -189,7 +189,7 @@ def test_planted_wrong_bounds_for_vocabularies_are_caught(monkeypatch: pytest.Mo
 
     def no_luck(threshold: int, **told: Any) -> Any:
         found = right(threshold, **told)
-        return replace(found, n_users=math.ceil(threshold / told["levels"] / told["alpha"]))
+        return evolve(found, n_users=math.ceil(threshold / told["levels"] / told["alpha"]))
 
     for wrong, (target, m) in ((no_noise, noisy), (no_luck, TARGETS["vocabulary"]), (no_luck, noisy)):
         monkeypatch.setattr(vocabulary_targets, "certify_vocabulary", wrong)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import inf
 from typing import Any
 
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -189,7 +189,7 @@ def test_the_epsilon_found_holds_and_nothing_clearly_smaller_does(delta: Fractio
 # Objects with a law and a guarantee
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Counting:
     """A mechanism as the audit sees one."""
 

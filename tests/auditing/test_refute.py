@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import privpac as pp
 from privpac.auditing.refutation import STARTS, Claim, Failure, FewValueLaw, law_at, refute, user_types
@@ -51,7 +51,7 @@ def test_no_row_of_a_plan_is_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_planted_false_certificate_is_caught(name: str) -> None:
     (claim,) = rule_claims(rule_target(*QUESTIONS[name]), RECORDS[name], rows=("regret selection, bounded noise",))
-    outcome = refute(replace(claim, n_users=PLANTED[name]), steps=0)
+    outcome = refute(evolve(claim, n_users=PLANTED[name]), steps=0)
     assert outcome.refuted
     assert outcome.worst.failure.error == 0
     assert outcome.attacks[0].failure.probability <= 0.05  # what was certified was true at that number, and lapsed
@@ -69,7 +69,7 @@ def test_a_fifth_of_the_certified_users_is_refuted(row: str) -> None:
     """The laws are hard: no certificate of these is wasteful beyond what the refuter sees."""
     target = rule_target(*QUESTIONS["replace"])
     (claim,) = rule_claims(target, RECORDS["replace"], rows=(row,))
-    assert refute(replace(claim, n_users=claim.n_users // 20), multiples=(1,), steps=0).refuted
+    assert refute(evolve(claim, n_users=claim.n_users // 20), multiples=(1,), steps=0).refuted
 
 
 CUTS = Thresholds(Integers(0, 9))
@@ -172,7 +172,7 @@ def test_the_climb_finds_a_hidden_law_and_is_deterministic() -> None:
 def test_a_drawn_value_must_be_far_above_beta() -> None:
     claim = Claim("drawn", 10, 0.05, ((0.5,),), lambda point, n: Failure(0.06, 0.005))
     assert not refute(claim).refuted
-    assert refute(replace(claim, beta=0.03)).refuted
+    assert refute(evolve(claim, beta=0.03)).refuted
 
 
 def test_what_cannot_be_asked() -> None:

@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ import httpx
 import numpy as np
 import polars as pl
 import pytest
+from attrs import define, field
 
 from privpac.data import Categories, Floats, Integers, UserData
 from privpac.guarantee import Guarantee
@@ -46,7 +46,7 @@ expect = playwright.expect
 expect.set_options(timeout=20_000)
 
 
-@dataclass
+@define(slots=False)
 class Site:
     """A running service, its keys, and what its pages did."""
 
@@ -55,8 +55,8 @@ class Site:
     store: KeyStore
     operator: str
     stop: Callable[[], None]
-    noise: list[str] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
+    noise: list[str] = field(factory=list)
+    hosts: set[str] = field(factory=set)
 
     def used(self) -> int:
         (spend,) = self.ledger.history()

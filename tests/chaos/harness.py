@@ -17,10 +17,11 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from attrs import asdict, define, field
 
 import privpac
 from privpac.errors import PrivpacError, PrivpacWarning
@@ -31,7 +32,7 @@ FAULT, REFUSED = 70, 71
 """Exit codes of a child: something else than a ``PrivpacError`` came up; a ``PrivpacError`` did."""
 
 
-@dataclass
+@define(slots=False)
 class Counts:
     """What one kind of attack saw; all but the first must stay 0."""
 
@@ -44,7 +45,7 @@ class Counts:
     """Files that are neither old nor whole, or left over after the next start."""
     crashes: int = 0
     """Anything but a ``PrivpacError`` or a right answer."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(factory=list)
 
     def bad(self, what: str, note: str) -> None:
         setattr(self, what, getattr(self, what) + 1)

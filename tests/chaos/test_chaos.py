@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
 import hostile_files
@@ -21,6 +20,7 @@ import httpx
 import pytest
 import service_site
 import test_collector_limits as limited
+from attrs import asdict
 from harness import Counts
 
 import privpac

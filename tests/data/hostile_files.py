@@ -16,13 +16,13 @@ import struct
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from attrs import frozen
 
 import privpac as pp
 from privpac.data import Integers, UserData
@@ -160,7 +160,7 @@ def chunks(tree: Any) -> list[Any]:
 # Well-written tables
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Case:
     """A file, what was done to it, and the users that it holds: ``None`` if values are outside the domain, or nobody
     can say."""
@@ -402,7 +402,7 @@ def hostile(seed: int, folder: Path) -> Case:
 # Judging
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Collect:
     """The users themselves, and whether every code is in the domain."""
 

@@ -3,11 +3,11 @@ for."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from attrs import evolve
 from scipy.stats import binom
 
 from privpac.data import Floats, Integers, UserData
@@ -23,7 +23,7 @@ def test_a_coarse_resolution_certified_too_few_users_and_no_longer_does() -> Non
     """P(W) = 0.76 counts as 1 and Q(W') = 0.74 as 1/2, so 24 of 26 points of the margin are gone: exact failure at the
     old number."""
     learner = selector([[76, 24], [26, 74]], resolution=2, tau=1, alpha="0.45", beta="0.05")
-    unrounded = replace(learner.plan, unit=None).certificate
+    unrounded = evolve(learner.plan, unit=None).certificate
     assert unrounded is not None
     n = unrounded.n_users
     assert n is not None
@@ -75,7 +75,7 @@ def test_covers_whose_sets_are_not_listed_pay_for_the_rounding_too(family: Any, 
     plan = learner.plan(learner.cover(domains))
     assert plan.pairs is None
     assert plan.rounding == Fraction(1, 2 * learner.cover(domains).unit)
-    exact, found = replace(plan, unit=None).certificate, plan.certificate
+    exact, found = evolve(plan, unit=None).certificate, plan.certificate
     assert exact is not None
     assert found is not None
     assert exact.n_users is not None
@@ -108,7 +108,7 @@ def test_certificates_are_for_the_clip_in_use() -> None:
     # A declared clip far below the resolution is the resolution's.
     coarse = selector([[1, 0], [0, 1]], resolution=1, tau="0.01", alpha="1").plan
     assert coarse.used(Fraction(1, 100)) == 1
-    whole = replace(coarse, unit=None, tau=Fraction(1)).certificate
+    whole = evolve(coarse, unit=None, tau=Fraction(1)).certificate
     assert whole is not None
     assert whole.n_users is not None
 

@@ -8,13 +8,13 @@ below them; what is attained with equality is said where it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 from privpac.auditing import Universe, audit_exact, datasets, neighbouring, user_universe
 from privpac.data import Integers, UserData
@@ -55,7 +55,7 @@ def people(users: Any) -> UserData:
     return UserData.from_users([list(user) for user in users], features={"x": THREE})
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Exponential:
     """Weight ``sigma ** -mistakes`` for every rule."""
 
@@ -79,7 +79,7 @@ class Exponential:
         return KNOWN[key]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Leaking:
     """Publishes its data with probability ``delta`` and nothing otherwise: (0, delta)-DP, with equality."""
 
@@ -233,7 +233,7 @@ def test_users_are_protected_under_add_remove() -> None:
 # Theorem C
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Counting:
     """A number of records with value 2, plus two-sided geometric noise: epsilon with equality at every count."""
 
@@ -286,7 +286,7 @@ def test_draws_with_replacement_attain_their_delta() -> None:
 # Broken variants
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Ordered:
     """Says 1 with a probability that depends on the first and the second record; ln 3-DP in each of them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 from privpac.auditing.exact import audit_exact, datasets, neighbouring, user_universe
 from privpac.data import Integers, UserData
@@ -95,7 +95,7 @@ def test_votes_calibrated_for_add_remove_fail_under_replace() -> None:
     assert worst(held, datasets(range(3), 8), "add-remove", choice.r1**2 * choice.r2) <= delta
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LiteralParts:
     """Definition 16 as printed: to a part that no concept fits, every point is deterministic, so it votes for all of
     them."""

@@ -3,11 +3,11 @@ cap that is not enforced and a rate that is too high are caught."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from privpac.auditing import audit_exact, datasets, user_universe
 from privpac.data import Integers, UserData
@@ -83,11 +83,11 @@ def mutated(made: ItemAlgorithm, strategy: Strategy) -> ItemAlgorithm:
 
 def test_a_cap_that_is_not_enforced_is_caught() -> None:
     made = learner("1/2", "add-remove", "1", "group")
-    assert not holds(mutated(made, replace(made.strategy, records=3)))
+    assert not holds(mutated(made, evolve(made.strategy, records=3)))
 
 
 def test_a_rate_that_is_too_high_is_caught() -> None:
     made = learner("2", "add-remove", "1")
     assert made.strategy.name == "sampling"
-    assert not holds(mutated(made, replace(made.strategy, rate=2 * made.strategy.rate)), 2)
+    assert not holds(mutated(made, evolve(made.strategy, rate=2 * made.strategy.rate)), 2)
     assert replace_unit(made.item.subsample(2 * made.strategy.rate, "poisson"), Unit.USER).epsilon > 1

@@ -12,7 +12,8 @@ import random
 import re
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from attrs import frozen
 
 from privpac.serve.limits import HEADERS
 
@@ -172,7 +173,7 @@ def exchange(address: tuple[str, int], raw: bytes, seconds: float = 30) -> bytes
     return bytes(found)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Response:
     """One response, read strictly."""
 

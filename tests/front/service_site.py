@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+from attrs import define, field
 
 from privpac.data import Floats, UserData
 from privpac.guarantee import Guarantee
@@ -45,7 +45,7 @@ def learned(folder: Path, queries: int, *, name: str = "budget.db") -> tuple[Pre
     return plan.predictor.learn(data, ledger=ledger), ledger
 
 
-@dataclass
+@define(slots=False)
 class Site:
     """A running service."""
 
@@ -54,7 +54,7 @@ class Site:
     analyst: str
     operator: str
     process: subprocess.Popen[bytes] | None = None
-    log: Path = field(default_factory=Path)
+    log: Path = field(factory=Path)
     server: Any = None
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from commands import Command
 
 import privpac as pp
@@ -144,14 +144,14 @@ class OwnLearn(pp.RealizableSelection):
 
 class ModeTree(pp.TreeLearner):
     def draw(self, bound: Any, rng: Any) -> Any:
-        return replace(super().draw(bound, rng), value=bound.tree.rule(bound.tree.root, bound.label))
+        return evolve(super().draw(bound, rng), value=bound.tree.rule(bound.tree.root, bound.label))
 
 
 class Elsewhere(pp.HybridSelection):
     """Draws a rule that its law has not."""
 
     def draw(self, bound: Any, rng: Any) -> Any:
-        return replace(super().draw(bound, rng), value=pp.Intervals(THREE, "x").decode(3, bound.label))
+        return evolve(super().draw(bound, rng), value=pp.Intervals(THREE, "x").decode(3, bound.label))
 
 
 @pytest.mark.parametrize(

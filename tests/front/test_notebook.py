@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from attrs import evolve
 from test_hostile_pages import HOSTILE, Reader
 
 import privpac as pp
@@ -37,7 +37,7 @@ DRAWN = {"svg", "g", "defs", "path", "rect", "use", "clippath", "image"}
 def planned() -> Plan:
     """Its card holds no name but those of methods; put together by hand, it simulates nothing."""
     made = pp.plan(pp.Thresholds(AGE), epsilon=1, records_per_user=(1, 4))
-    return replace(made, asked=None)
+    return evolve(made, asked=None)
 
 
 def cards(name: str, folder: Path) -> dict[str, Any]:
@@ -177,4 +177,4 @@ def test_a_plan_is_a_frame() -> None:
     assert least["alpha"].dtype.is_float()
     hopeless = pp.plan(pp.Thresholds(AGE), epsilon="1/100", n_users=3, records_per_user=1, setting="agnostic")
     assert None in hopeless.to_frame(predict=False)["alpha"].to_list()
-    assert "<td class='n'>–</td>" in replace(hopeless, asked=None)._repr_html_()
+    assert "<td class='n'>–</td>" in evolve(hopeless, asked=None)._repr_html_()

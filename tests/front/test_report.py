@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from attrs import evolve
 
 import privpac as pp
 from privpac.errors import ParameterError
@@ -146,7 +146,7 @@ def test_a_single_value_stays_visible_in_a_long_band() -> None:
     at_end = Point("age", pp.Integers(0, 10**6), 10**6)
     for rule in (RULES["point"], at_end):
         assert "#0b6e4f" in rule_picture(rule)
-    assert "#0b6e4f" not in rule_picture(replace(RULES["point"], code=None)) == ""  # type: ignore[call-arg]
+    assert "#0b6e4f" not in rule_picture(evolve(RULES["point"], code=None)) == ""  # type: ignore[call-arg]
 
 
 def test_small_rules_are_shown_as_a_table_of_all_cases() -> None:
@@ -174,7 +174,7 @@ def test_two_tables_with_the_same_released_rule_give_the_same_report() -> None:
     texts = [report_html(result, pp.Thresholds(AGE, "age")) for result in results]
     assert texts[0] == texts[1]
     assert "INSECURE RANDOMNESS" in texts[0]
-    signed = [report_html(replace(result, guarantee=learner.guarantee, insecure=False)) for result in results]
+    signed = [report_html(evolve(result, guarantee=learner.guarantee, insecure=False)) for result in results]
     assert signed[0] == signed[1]
 
 
@@ -201,9 +201,9 @@ def test_outcomes_are_told_apart() -> None:
 
 
 def test_warnings_and_item_level_are_at_the_top() -> None:
-    item = replace(
+    item = evolve(
         released(RULES["threshold"], warnings=("single records are protected",)),
-        guarantee=replace(PROMISE, unit="item"),
+        guarantee=evolve(PROMISE, unit="item"),
     )  # type: ignore[arg-type]
     text = report_html(item)
     assert text.index("single records are protected") < text.index("What is promised")
@@ -223,7 +223,7 @@ def test_who_is_protected_comes_first_and_the_exact_statement_last() -> None:
 @pytest.mark.parametrize("unit", ["user", "item"])
 def test_the_example_is_that_of_bayes(unit: Any, neighbours: Any) -> None:
     promise = Guarantee("1/2", "1e-6", unit=unit, neighbours=neighbours)
-    shown = " ".join(Fetches(report_html(replace(released(RULES["threshold"]), guarantee=promise))).texts)
+    shown = " ".join(Fetches(report_html(evolve(released(RULES["threshold"]), guarantee=promise))).texts)
     least = 100 * 0.1 * math.exp(0.5) / (0.9 + 0.1 * math.exp(0.5))
     assert f"at most about {least:.2g} % sure" in shown
     assert "A failure of probability at most 1e-06" in shown
@@ -271,19 +271,19 @@ def test_plan_is_shown_for_a_class_whose_domains_were_left_to_the_data() -> None
 def test_without_a_sensible_plan_the_report_is_written_all_the_same() -> None:
     strong = Guarantee(5000, unit="user", neighbours="add-remove")
     assert plan_for_report(pp.Thresholds(AGE), strong) is None
-    text = report_html(replace(released(RULES["threshold"]), guarantee=strong), pp.Thresholds(AGE))
+    text = report_html(evolve(released(RULES["threshold"]), guarantee=strong), pp.Thresholds(AGE))
     assert "How many people rules" not in text
 
 
 def test_plan_picture_leaves_out_what_is_not_certified() -> None:
     row = PlanRow("m", "certified", "a", (None, 5))
     assert "<svg" in plan_picture(Plan({}, (1, 4), (row, PlanRow("n", "lower bound", "b", (1, 1)))))
-    assert plan_picture(Plan({}, (1, 4), (replace(row, values=(None, None)),))) == ""
-    assert plan_picture(Plan({}, (4,), (replace(row, values=(5,)),))) == ""
+    assert plan_picture(Plan({}, (1, 4), (evolve(row, values=(None, None)),))) == ""
+    assert plan_picture(Plan({}, (4,), (evolve(row, values=(5,)),))) == ""
 
 
 def test_large_numbers_and_dates_read_well() -> None:
-    rule = replace(
+    rule = evolve(
         released(RULES["huge domain"]), parameters={"size": 2**64 + 1, "levels": 840, "n": 12345, "tau": {"1": 1}}
     )
     shown = " ".join(Fetches(report_html(rule)).texts)

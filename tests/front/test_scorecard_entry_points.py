@@ -130,7 +130,7 @@ def test_the_report_shows_the_card() -> None:
     rule = pp.learn(data(), pp.Scorecards(), epsilon=4, delta="1e-6", calibrate="1/4")
     page = report_html(rule)
     assert "<svg" in page
-    assert f"above {rule.value.threshold}, out of {rule.value.most}" in page
+    assert f"more than {rule.value.threshold} of {rule.value.most} points" in page
     assert "measured on the people it was learned from" in page
     never = pp.learn(data(0), pp.Scorecards({"x0": TEN}), epsilon="1/100", delta="1e-6", public_n_users=1)
     assert "<html" in report_html(never)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from attrs import define
 from commands import Command
 
 import privpac as pp
@@ -172,7 +172,7 @@ def test_cards_that_do_not_go_together_are_refused() -> None:
 # Engines and privacy
 
 
-@dataclass
+@define(slots=False)
 class Far:
     """Users elsewhere: kernels and sums travel as bytes, users come in two parts."""
 

@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import httpx
 import numpy as np
 import polars as pl
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_site import SECRET, Site, children, learned, prepare, running, serving, start, stop, until
@@ -314,7 +314,7 @@ def test_a_worker_is_warm_before_it_listens_and_nothing_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
 ) -> None:
     session, ledger = learned(tmp_path, 6)
-    session = replace(session, _voters=session._voters * epochs)
+    session = evolve(session, voters=session._voters * epochs)
     counted: list[int] = []
     count = PredictionSession._count
     monkeypatch.setattr(
@@ -422,7 +422,7 @@ def test_only_counted_sessions_and_named_rules_can_be_saved(tmp_path: Path) -> N
     with pytest.raises(ParameterError):
         rule_name(Points(Integers(0, 9), "x", zero=True))
     with pytest.raises(ParameterError, match="ledger"):
-        save_session(replace(session, _log=PredictionSession.in_memory(5)), tmp_path / "s.ppm", SECRET)
+        save_session(evolve(session, log=PredictionSession.in_memory(5)), tmp_path / "s.ppm", SECRET)
 
 
 def test_the_operators_secret_is_read_from_a_file_or_the_environment(

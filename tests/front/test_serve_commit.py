@@ -9,13 +9,13 @@ import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from attrs import evolve
 from commands import Command
 from service_site import SECRET, learned, prepare, serving, until
 
@@ -98,7 +98,7 @@ def test_a_transaction_is_bounded() -> None:
 
 def test_many_questions_are_answered_as_one_after_another(tmp_path: Path) -> None:
     session, ledger = learned(tmp_path, 12)
-    for counted in (session, replace(session, _log=PredictionSession.in_memory(12))):
+    for counted in (session, evolve(session, log=PredictionSession.in_memory(12))):
         asked = [
             question(1, 2, 1),
             question(2, 3, key="b", share=1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 import math
 import pickle
@@ -16,6 +15,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from attrs.exceptions import FrozenInstanceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def test_a_guarantee_is_a_value() -> None:
     assert a != promise(0.5, neighbours="add-remove")
     assert copy.deepcopy(a) == pickle.loads(pickle.dumps(a)) == a
     assert pickle.loads(pickle.dumps(a)).derivation == ("one",)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError):
         a.epsilon = F(0)  # type: ignore[misc]
 
 

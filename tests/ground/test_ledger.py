@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from attrs import define, evolve, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_lines import entries, forge
@@ -649,13 +649,13 @@ def test_an_older_history_is_noticed_by_who_has_seen_the_file_or_its_head(path: 
 # From data to a release
 
 
-@dataclass
+@define(slots=False)
 class Coin:
     """A learner that records the order of what happens to it."""
 
-    guarantee: Any = field(default_factory=lambda: user("0.5"))
+    guarantee: Any = field(factory=lambda: user("0.5"))
     fails: str = ""
-    events: list[str] = field(default_factory=list)
+    events: list[str] = field(factory=list)
     ledger: BudgetLedger | None = None
 
     def bind(self, data: Any) -> Any:
@@ -851,4 +851,4 @@ def test_an_overrun_is_logged_without_numbers(
 
 def test_guarantees_in_results_are_the_learners(ledger: BudgetLedger) -> None:
     released = release(Coin(), 1, ledger=ledger)
-    assert replace(released, value=0) == Released(0, user("0.5"), {"sides": 2}, learner="Coin")
+    assert evolve(released, value=0) == Released(0, user("0.5"), {"sides": 2}, learner="Coin")

@@ -7,13 +7,14 @@ import json
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve, frozen
+from attrs.exceptions import FrozenInstanceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ G = Guarantee(1, unit="user", neighbours="add-remove")
 
 
 @register("test-cut")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Cut:
     """A rule for these tests."""
 
@@ -61,7 +62,7 @@ def edited(**changes: Any) -> str:
 
 
 def test_print_shows_the_rule_the_promise_and_what_is_left() -> None:
-    paid = replace(RULE, parameters={**RULE.parameters, "budget left": "ε = 2 of 3"})
+    paid = evolve(RULE, parameters={**RULE.parameters, "budget left": "ε = 2 of 3"})
     first, second, third, fourth = str(paid).split("\n")
     assert first == "late when minute > 1033"
     assert second == f"ε = 1 for each person: {G.odds}"
@@ -85,14 +86,14 @@ def test_replace_guarantees_imply_nothing_more() -> None:
 def test_printing_raises_no_warning_and_no_error_for_weak_guarantees(recwarn: pytest.WarningsRecorder) -> None:
     weak = Guarantee(9, Fraction(9, 10**4), unit="user", neighbours="add-remove")
     assert "replace" not in repr(Released(1, weak))  # delta would exceed 1: nothing follows
-    assert "(18, 0)-DP per user, replace" in repr(Released(1, replace(weak, delta=Fraction(0))))
+    assert "(18, 0)-DP per user, replace" in repr(Released(1, evolve(weak, delta=Fraction(0))))
     assert "a weak promise" in str(Released(1, weak))
     assert not recwarn.list
 
 
 @pytest.mark.parametrize("show", [str, repr, Released.to_json])
 def test_insecure_results_say_so_everywhere(show: Callable[[Released], str]) -> None:
-    insecure = replace(RULE, guarantee=None, insecure=True)
+    insecure = evolve(RULE, guarantee=None, insecure=True)
     assert "INSECURE RANDOMNESS: no guarantee" in show(insecure)
     assert "INSECURE" not in show(RULE)
     assert "DP per" not in show(insecure)
@@ -148,7 +149,7 @@ def test_predict_asks_the_rule() -> None:
 )
 def test_contradictory_results_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
-        replace(RULE, **changes)
+        evolve(RULE, **changes)
 
 
 def test_endless_parameters_are_refused() -> None:
@@ -175,7 +176,7 @@ def test_endless_parameters_are_refused() -> None:
 )
 def test_wrong_types_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
-        replace(RULE, **changes)
+        evolve(RULE, **changes)
 
 
 def test_results_are_frozen_through_and_through() -> None:
@@ -245,8 +246,8 @@ def test_plain_hypotheses_come_back(value: Any) -> None:
     "result",
     [
         RULE,
-        replace(RULE, guarantee=None, insecure=True),
-        replace(RULE, guarantee=None),
+        evolve(RULE, guarantee=None, insecure=True),
+        evolve(RULE, guarantee=None),
         Released(NoRelease, G, outcome="none"),
         Released(None, G),
         Released(Cut(3), G.to_replace(), outcome="default"),
@@ -292,7 +293,7 @@ def test_saving_replaces_whole_files_or_nothing(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(ModelFileError, match="No space left"):
-        replace(RULE, learner="Other").save(path)
+        evolve(RULE, learner="Other").save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["rule.json"]
 
@@ -309,7 +310,7 @@ def test_unwritable_and_missing_places_are_named_in_one_line(tmp_path: Path) -> 
 
 
 def test_unregistered_rules_cannot_be_saved() -> None:
-    @dataclass(frozen=True)
+    @frozen(slots=False)
     class Unknown:
         def predict(self, X: Any) -> Any:
             return X

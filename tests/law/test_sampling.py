@@ -5,7 +5,6 @@ Statistical tests use fixed seeds and have a false-alarm probability of 1e-7 eac
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from flint import arb
 from scipy.stats import chi2
 
@@ -202,7 +202,7 @@ def test_a_forced_wide_band_escalates_often_and_keeps_the_law(monkeypatch: pytes
     law = Law.from_blocks([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5], "1/2")
     assert isinstance(law, BlockLaw)
     assert law._filter is not None
-    law.__dict__["_filter"] = dataclasses.replace(law._filter, error=0.05)
+    law.__dict__["_filter"] = evolve(law._filter, error=0.05)
     escalations = 0
     plain = Levels.invert
 

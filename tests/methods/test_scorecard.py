@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -248,14 +247,14 @@ def test_what_is_printed_is_what_is_predicted() -> None:
 def test_constant_cards() -> None:
     flat = ((0,) * 5, (0,) * 2, (0,) * 4)
     for threshold, said in ((-1, "always"), (0, "never")):
-        constant = replace(scorecard(), points=flat, threshold=threshold)
+        constant = evolve(scorecard(), points=flat, threshold=threshold)
         assert constant.condition() == said
         assert constant.picture == "none"
         assert str(constant) == f"ill {said}, whatever the points"
         rows = pl.DataFrame({"age": [3, None], "ward": ["n", "s"], "idle": [1, 2]})
         assert constant.predict(rows).tolist() == [int(said == "always")] * 2
-    assert replace(scorecard(), threshold=23).condition() == "never"
-    assert replace(scorecard(), threshold=-3).condition() == "always"
+    assert evolve(scorecard(), threshold=23).condition() == "never"
+    assert evolve(scorecard(), threshold=-3).condition() == "always"
 
 
 def test_files(tmp_path: Path) -> None:
@@ -359,7 +358,7 @@ def test_votes_of_a_calibration_move_by_what_the_noise_is_made_for(neighbours: s
 def test_a_card_without_a_calibration_has_no_chances() -> None:
     with pytest.raises(ParameterError, match="calibrate"):
         scorecard().predict_proba([[1, 0, 0]])
-    calibrated = replace(
+    calibrated = evolve(
         scorecard(),
         calibration=(
             CalibrationBin(10, Fraction(1, 5), Fraction(0), Fraction(1)),

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import hmac
 import random
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from privpac.data import Categories, Floats, Integers
 from privpac.methods.prediction.session import Coin, PredictionSession, vote_law
@@ -117,10 +117,10 @@ def test_hashes_are_hmac_sha256_under_the_secret(length: int) -> None:
         Fraction(1),
         "s",
         True,
-        _secret=secret,
-        _log=PredictionSession.in_memory(1),
+        secret=secret,
+        log=PredictionSession.in_memory(1),
     )
-    for held in (session, replace(session, _secret=secret[::-1])):
+    for held in (session, evolve(session, secret=secret[::-1])):
         digest = hmac.digest(held._secret, b"privpac.query" + b"abc", "sha256").hex()
         assert held._digest(b"abc") == held._digest(b"abc") == digest
         assert held._mask(digest) == hmac.digest(held._secret, b"privpac.answer" + digest.encode(), "sha256")[0] & 1

@@ -4,12 +4,12 @@ shapes refused."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -284,9 +284,9 @@ def test_lower_bounds_of_many_columns_say_more_than_one_and_stay_below(neighbour
 def test_easier_wishes_never_need_more_users(family: str) -> None:
     base = family_target(family, epsilon=1, alpha="0.3", **SHAPES[family])
     easier = [
-        replace(base, epsilon=Fraction(2)),
-        replace(base, alpha=Fraction(2, 5)),
-        replace(base, beta=Fraction(1, 5)),
+        evolve(base, epsilon=Fraction(2)),
+        evolve(base, alpha=Fraction(2, 5)),
+        evolve(base, beta=Fraction(1, 5)),
     ]
     before = numbers(base, 8)
     for target in easier:

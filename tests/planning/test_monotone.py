@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from inspect import isabstract
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import privpac as pp
 from privpac.data import Integers
@@ -42,7 +42,7 @@ class FurtherRules(RuleTarget):
     """The less usual ways alone."""
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
-        every = replace(self, every_method=True)
+        every = evolve(self, every_method=True)
         return [line for line in RuleTarget.methods(every, "agnostic") if line.key in ("reduction", "search")]
 
 
@@ -117,7 +117,7 @@ def rises(numbers: list[float]) -> bool:
 
 
 def changed(target: Any, row: PlannedMethod, name: str, value: Any, m: int) -> float:
-    return users(target, row, value) if name == "records" else users(replace(target, **{name: Fraction(value)}), row, m)
+    return users(target, row, value) if name == "records" else users(evolve(target, **{name: Fraction(value)}), row, m)
 
 
 def rows_of(target: Any) -> list[PlannedMethod]:
@@ -170,7 +170,7 @@ def test_certified_users_never_rise_between_random_goals(name: str) -> None:
         base = {key: Fraction(rng.choice(DENSE[key])) for key in ("epsilon", "alpha", "beta")}
         start, m = rng.randrange(len(values) - 1), rng.choice(DENSE["records"])
         pair = [values[start], rng.choice(values[start + 1 : start + 4])]
-        numbers = [changed(replace(target, **base), row, quantity, value, m) for value in pair]
+        numbers = [changed(evolve(target, **base), row, quantity, value, m) for value in pair]
         if rises(numbers):
             found.add((row.name, quantity, *pair, *base.items(), m, *numbers))
     assert not {each for each in found if each[:2] not in PENDING}

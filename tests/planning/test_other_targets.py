@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from privpac.bounds import certify_reduction, plan_threshold_search, selection_error
 from privpac.data import Integers
@@ -77,9 +77,9 @@ def test_lower_bounds_stay_below_medians_and_easier_wishes_need_fewer_users() ->
                 low = found.pop("any private median")
                 assert low <= min(found.values())
                 for easier in (
-                    replace(base, epsilon=Fraction(3)),
-                    replace(base, alpha=Fraction(1, 4)),
-                    replace(base, beta=Fraction(1, 4)),
+                    evolve(base, epsilon=Fraction(3)),
+                    evolve(base, alpha=Fraction(1, 4)),
+                    evolve(base, beta=Fraction(1, 4)),
                 ):
                     assert all(numbers(easier)[name] <= n for name, n in found.items())
 

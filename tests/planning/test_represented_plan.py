@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import privpac as pp
 from privpac.auditing import rule_laws as drawn_rules
@@ -71,9 +71,9 @@ def test_the_certificate_is_tried_with_a_set_drawn_anew_and_far_too_few_break_it
     target = rule_target(pp.Points(pp.Integers(0, 99)), 8, "0.4", "0.1", "replace", representation="hashed")
     claims, _ = plan_claims(target, 1, "agnostic")
     (claim,) = (claim for claim in claims if claim.name == ROW)
-    first = replace(claim, starts=claim.starts[1:])
+    first = evolve(claim, starts=claim.starts[1:])
     assert not refute(first, multiples=(1,), steps=0).refuted
-    assert refute(replace(first, n_users=2), multiples=(1,), steps=0).attacks[0].failure.probability > 0.2
+    assert refute(evolve(first, n_users=2), multiples=(1,), steps=0).attacks[0].failure.probability > 0.2
 
 
 def test_unknown_representations_are_refused() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -169,9 +169,9 @@ def test_the_certified_service_keeps_its_promise_on_hard_laws_and_few_people_bre
     target = service_target(CUTS, 5, epsilon=8, alpha="0.4", beta="0.2")
     (claim,), left = plan_claims(target, 1)
     assert not left
-    first = replace(claim, starts=claim.starts[1:])
+    first = evolve(claim, starts=claim.starts[1:])
     assert not refute(first, multiples=(1,), steps=0).refuted
-    assert refute(replace(first, n_users=3), multiples=(1,), steps=0).refuted
+    assert refute(evolve(first, n_users=3), multiples=(1,), steps=0).refuted
 
 
 # The plan

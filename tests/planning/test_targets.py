@@ -6,13 +6,13 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import FunctionType
 
 import pytest
+from attrs import frozen
 
 import privpac
 from privpac.auditing.claims import plan_claims
@@ -35,7 +35,7 @@ CUTS = Thresholds(Integers(0, 99))
 # A target of one's own
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Coin(Simulation):
     """A loss of 1/(epsilon n)."""
 
@@ -51,7 +51,7 @@ class Coin(Simulation):
         return 1, 1 << 12
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CoinTarget(Target):
     """Two methods and a bound, by formula."""
 

@@ -7,11 +7,12 @@ import math
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
+from attrs.exceptions import FrozenInstanceError
 from runs import AGES, error_of, people, run
 from scipy.stats import nbinom
 
@@ -45,7 +46,7 @@ def test_every_run_has_its_own_seed_and_one_manifest() -> None:
     assert first.client().manifest == first.manifest
     with pytest.raises(FrozenInstanceError):
         first.epsilon = 2
-    assert replace(first, epsilon=2).guarantee.epsilon == 2
+    assert evolve(first, epsilon=2).guarantee.epsilon == 2
 
 
 def test_defaults_follow_public_numbers() -> None:

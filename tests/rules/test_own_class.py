@@ -11,12 +11,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import frozen
 from numpy.typing import NDArray
 
 import privpac as pp
@@ -35,7 +35,7 @@ Codes = Mapping[str, NDArray[np.uint64]]
 
 
 @register("test-multiple")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Multiple(Rule):
     """1 iff the whole number x is a multiple of ``k``."""
 
@@ -62,7 +62,7 @@ class Multiple(Rule):
         return cls(values["feature"], Domain.from_dict(values["domain"]), values["k"], values["label"])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Multiples(EnumeratedClass):
     """Multiples of 1, 2, ..., ``most``; the id h is the rule of h + 1."""
 

@@ -206,10 +206,10 @@ def test_cells_are_sums_over_records_in_any_split(seed: int, labels: int) -> Non
         rows = [row for user in some for row in user]
         offsets = np.concatenate([[0], np.cumsum([len(user) for user in some])]).astype(np.int64)
         made = UserData.from_users([[(0, "a", 0, 0)]], features={c.name: c.domain for c in trees.binned})
-        from dataclasses import replace
+        from attrs import evolve
 
         codes = {c.name: np.array([row[j] for row in rows], dtype=np.uint64) for j, c in enumerate(trees.binned)}
-        return replace(made, offsets=offsets, codes=codes, labels=np.array([r[-1] for r in rows], dtype=np.uint8))
+        return evolve(made, offsets=offsets, codes=codes, labels=np.array([r[-1] for r in rows], dtype=np.uint8))
 
     whole = kernel.chunk(data(people))
     parts = kernel.merge(kernel.merge(kernel.zero(), kernel.chunk(data(people[:3]))), kernel.chunk(data(people[3:])))

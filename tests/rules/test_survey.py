@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,7 +129,7 @@ def test_a_smaller_bound_on_cells_would_lose_rules(monkeypatch: pytest.MonkeyPat
     whole_bound = module.Survey._marked
 
     def halved(self: module.Survey, cells: Any, added: Any, most: int) -> Any:
-        return whole_bound(self, replace(cells, count=(cells.count + 1) // 2), added, most)
+        return whole_bound(self, evolve(cells, count=(cells.count + 1) // 2), added, most)
 
     monkeypatch.setattr(module.Survey, "_marked", halved)
     lost = 0

@@ -12,10 +12,11 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+from attrs import frozen
 
 from privpac.exact import Ball
 
@@ -26,7 +27,7 @@ _ABOUT = {"about", "conventions", "format", "note", "notes", "seed", "seed_file"
 _MIXED = {"cases", "vectors"}
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Case:
     """One case of a vector file."""
 

@@ -7,11 +7,11 @@ fractions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
@@ -113,7 +113,7 @@ def run_large_domain_scores(case: dict[str, Any]) -> None:
     assert found == expected
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Exponential:
     """Every rule with weight ``sigma ** -mistakes``, mistakes counted over all records."""
 

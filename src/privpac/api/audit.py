@@ -16,11 +16,12 @@ confidence.  Audits print datasets, so theirs are made up, or declared public by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, pairwise, product
 from math import comb, inf, log, prod
 from typing import Any
+
+from attrs import evolve
 
 from privpac.auditing.exact import Universe, audit_exact, neighbouring, user_universe
 from privpac.auditing.exact import datasets as all_datasets
@@ -282,7 +283,7 @@ class _AuditTask:
 
     def _users(self, data: ListedData) -> UserData:
         made = UserData.from_users([list(user) for user in data], features=self.columns())
-        return replace(made, unit=Unit.ITEM) if self._item else made
+        return evolve(made, unit=Unit.ITEM) if self._item else made
 
     @property
     def _item(self) -> bool:

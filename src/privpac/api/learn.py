@@ -22,13 +22,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from attrs import evolve, frozen
 
 from privpac import __version__
 from privpac.data import Domain, Users
@@ -69,7 +70,7 @@ UNCERTIFIED = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Resolved:
     """The method, what it learns and with which options."""
 
@@ -137,7 +138,7 @@ def resolve_method(
     numbers = "public_n_users" in given and not given.keys().isdisjoint({"records_per_user", "population"})
     explained = method == "auto" and (is_tree or numbers)
     if because:
-        choice = replace(choice, reason=f"{because}; {choice.reason}" if explained else because)
+        choice = evolve(choice, reason=f"{because}; {choice.reason}" if explained else because)
         explained = True
     if chosen.subject == "tree":
         concept = as_tree(concept, features)
@@ -150,7 +151,7 @@ def resolve_method(
     return Resolved(choice, chosen, asked_for, concept, {**chosen.by_setting.get(setting, {}), **given}, explained)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Prepared:
     """What ``learn`` runs: the method, chosen once and from public quantities, and its learner."""
 
@@ -344,9 +345,9 @@ def release_prepared(
     """Run what was prepared; the data's unit must be the one it was prepared for."""
     warn_item_level(data, stacklevel)
     released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
-    released = replace(released, warnings=(*released.warnings, *_few(released)))
+    released = evolve(released, warnings=(*released.warnings, *_few(released)))
     if prepared.explained:
-        released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
+        released = evolve(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
     return released
 
 
@@ -389,21 +390,21 @@ def release_rule(
     promise = released.guarantee
     if promise is not None and promise.unit is Unit.ITEM and ITEM_LEVEL not in released.warnings:
         noted = (ITEM_LEVEL, *noted)
-    released = replace(released, warnings=(*released.warnings, *noted))
+    released = evolve(released, warnings=(*released.warnings, *noted))
     declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
     read = getattr(released.value, "features", {})
     if isinstance(read, Mapping):  # a vector of means has names only
         declared |= {name: domain for name, domain in read.items() if declared.get(name) is None}
     policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
     if policy:  # what was declared, never how many records it met
-        released = replace(released, parameters={**released.parameters, "invalid values": policy})
+        released = evolve(released, parameters={**released.parameters, "invalid values": policy})
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     about = {"released": now, "version": __version__, "user": getattr(data, "user_name", None)}
-    released = replace(released, about={**released.about, **{name: text for name, text in about.items() if text}})
+    released = evolve(released, about={**released.about, **{name: text for name, text in about.items() if text}})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
             left = ledger.remaining().out_of(ledger.budget)
-            released = replace(released, parameters={**released.parameters, BUDGET_LEFT: left})
+            released = evolve(released, parameters={**released.parameters, BUDGET_LEFT: left})
     return released
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from attrs import frozen
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -95,7 +95,7 @@ def _said(needs: Sequence[tuple[str, ...]]) -> str:
     return " and ".join(" or ".join(need) for need in needs)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MethodTable:
     """Rows of plain texts; prints as a table, ``to_json`` for programs."""
 

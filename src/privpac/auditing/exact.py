@@ -18,11 +18,12 @@ False
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import inf
 from typing import Any, TypeVar
+
+from attrs import frozen
 
 from privpac.errors import ParameterError
 from privpac.exact import Ball, Rational, rational, round_up
@@ -42,7 +43,7 @@ _RESOLUTION = 1 + Fraction(1, 1 << 20)
 # Universes
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Universe:
     """Datasets to audit on.  ``ordered``: the order of users matters, so a replaced user keeps their place."""
 
@@ -134,7 +135,7 @@ def _read(data: Any) -> Dataset:
 # The audit
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ExactAudit:
     """What was decided: ``holds`` over all ``pairs`` (ordered), and the pair that comes closest to breaking it.
 

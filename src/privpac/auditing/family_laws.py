@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from attrs import evolve
 
 from privpac.arrays import Floats64
 from privpac.auditing.refutation import Claim, Failure, SearchPoint
@@ -227,7 +227,7 @@ def candidates_claim(
         tilt = min(1.0, 2 * float(alpha) * (1.0001 + point[0]))
         signs = [1 - 2 * (np.bitwise_count(values & i).astype(np.int64) & 1) for i in range(1, target.k + 1)]
         weights = [[round(10**6 * (1 + tilt * sign)) for sign in row.tolist()] for row in signs]
-        given = replace(target, candidates=weights, domains=(("x", Integers(0, size - 1)),))
+        given = evolve(target, candidates=weights, domains=(("x", Integers(0, size - 1)),))
         return selected_ready(given, m, target.epsilon)
 
     return selected_claim(

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from attrs import frozen
 from scipy.stats import beta as beta_law
 
 from privpac.arrays import Floats64, Ints
@@ -48,7 +48,7 @@ SearchPoint = tuple[float, ...]
 """A law that the assumption allows, as coordinates between 0 and 1."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Failure:
     """How often a promise fails on one law; ``error`` is a standard error, 0 where nothing was drawn."""
 
@@ -74,7 +74,7 @@ class Failure:
         return self.probability - SAFE * self.error if self.least is None else self.least
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Claim:
     """A promise, and how to put it to the test: ``failure(law, n)`` with ``n`` users, on laws near ``starts`` or
     wherever the climb leads.
@@ -90,13 +90,13 @@ class Claim:
     failure: Callable[[SearchPoint, int], Failure]
     about: Callable[[SearchPoint], str] = repr
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         positive_int(self.n_users, "n_users")
         if not self.starts or len({len(point) for point in self.starts}) != 1:
             raise ParameterError("a claim needs at least one law to start from, all with equally many coordinates")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Attack:
     """The worst law found for one number of users."""
 
@@ -106,7 +106,7 @@ class Attack:
     point: SearchPoint
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Refutation:
     """The outcome for one claim: the worst law for each number of users."""
 
@@ -213,7 +213,7 @@ def shape_of(concept: ConceptClass) -> tuple[str, tuple[int, ...]]:
     )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FewValueLaw:
     """Values of x in order with their masses, how often each has the label 1, and the shape of the class (see the
     module)."""

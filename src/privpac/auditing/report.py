@@ -5,11 +5,12 @@ An audit prints datasets, so they must be made up or declared public; nothing he
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from io import StringIO
 from math import inf
 from typing import Any
+
+from attrs import evolve, frozen
 
 from privpac.auditing.exact import ExactAudit
 from privpac.auditing.sampler import SamplerCheck
@@ -22,7 +23,7 @@ _LONGEST = 400
 _ROUNDED = 1 - Fraction(1, 1 << 19)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AuditOutcome:
     """One outcome, or a few alike, with its probability on each dataset of the worst pair (measured shares if
     statistical)."""
@@ -32,7 +33,7 @@ class AuditOutcome:
     second: float
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Audit:
     """The result of ``pp.audit``: true if nothing speaks against the claim.
 
@@ -123,7 +124,7 @@ class Audit:
         """What follows, what does not, and what to do."""
         if self.misdrawn:
             line = f"What is released is not what was decided: the sampler {self.sampler}."
-            return (*replace(self, sampler=None).notes(), line)
+            return (*evolve(self, sampler=None).notes(), line)
         if self.claimed and not self.holds:
             sure = (
                 ""

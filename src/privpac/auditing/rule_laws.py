@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 from scipy.stats import binom
 
@@ -72,7 +72,7 @@ _LENGTH, _DRAWN = 1 << 22, 1 << 19
 # What a learner reads
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Votes:
     """What users add up to, and the law of the output.
 
@@ -144,7 +144,7 @@ VOTES: dict[type[Any], Callable[[Any, int, int], Votes]] = {
 # Failure
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Trial:
     """One row of a plan for ``records`` records per user."""
 
@@ -265,7 +265,7 @@ def rule_claim(
 ) -> Claim:
     """The claim of one row, with the learner that its certificate names; ``votes``: those of the learner."""
     assert found.n_users is not None
-    trial = Trial(replace(target), method, found.parameters, records_per_user, votes)
+    trial = Trial(evolve(target), method, found.parameters, records_per_user, votes)
     trial.shape  # noqa: B018  # classes without laws are refused here
     return Claim(method.name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
 
@@ -323,7 +323,7 @@ TREE_STARTS: tuple[SearchPoint, ...] = (
 """Mass beyond alpha, part of it on the ancestor, users with four times the records, depth of the target."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Tree:
     """The learner of one certificate."""
 
@@ -442,7 +442,7 @@ def selection_claim(
     try:
         nodes = TreeNodes(target.tree)
         rules = RuleGoal(nodes, target.epsilon, target.alpha, target.beta, target.neighbours)
-        alike = replace(method, name="realizable selection", key="realizable")
+        alike = evolve(method, name="realizable selection", key="realizable")
         return rule_claim(rules, alike, found, records_per_user)
     except (ParameterError, TooLargeError) as error:
         return str(error)
@@ -490,7 +490,7 @@ def _error(law: FewValueLaw, says: Array) -> NDArray[np.float64]:
     return np.asarray(np.where(says == 1, 1 - ones, ones) @ np.array(law.mass))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DrawnTrial:
     """One row: the learner for ``n`` users, and how it is asked."""
 
@@ -504,7 +504,7 @@ class DrawnTrial:
 
     def law(self, point: SearchPoint) -> FewValueLaw:
         law = law_at(point, float(self.target.alpha), self.noise, *shape_of(self.target.concept))
-        return replace(law, ones=tuple(1 - share for share in law.ones)) if self.turned else law
+        return evolve(law, ones=tuple(1 - share for share in law.ones)) if self.turned else law
 
     def about(self, point: SearchPoint) -> str:
         return str(self.law(point))
@@ -548,7 +548,7 @@ class DrawnTrial:
         return Claim(name, n, float(self.target.beta), CORNERS, self.failure, self.about)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Answering:
     """A service as the harness asks it: every value of a law is one query, answered once."""
 
@@ -561,7 +561,7 @@ class _Answering:
         return _Session(self.service, bound.concept, self.service.fit(bound, rng), rng)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Session:
     service: VotePredictor
     concept: ConceptClass

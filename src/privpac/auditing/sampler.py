@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+from attrs import frozen
 
 from privpac.special import binom
 
@@ -25,7 +26,7 @@ _OUTWARD = 1e-9
 """Far above the rounding of a probability that is a sum of a few thousand floats."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SamplerCheck:
     """What was drawn: ``draws`` on each of ``datasets``, none with a ``reason`` why; ``differs`` says what was seen
     where the draws do not follow the law, and is empty where they may."""

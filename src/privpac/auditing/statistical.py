@@ -25,12 +25,12 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -84,7 +84,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class View:
     """One way to look at an output (all of it, or one coordinate), cut into cells by the first half of the runs."""
 
@@ -217,7 +217,7 @@ def _view(name: str, coordinate: int | None, values: Counter[Output]) -> View:
 # Choosing
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ChosenEvent:
     """An event (some cells of a view) and the pair, in order, that it tells apart; ``bound`` is what the choosing runs
     would prove."""
@@ -268,7 +268,7 @@ MAX_RUNS = 20_000_000
 _OUTWARD = 1e-9  # far above the error of the inverse beta function
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StatisticalAudit:
     """What the measuring half of the runs showed.
 

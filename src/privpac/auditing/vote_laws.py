@@ -13,12 +13,12 @@ nothing between is close enough.  The exact law without hidden walks, runs with 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from scipy.stats import binom, nbinom
 
 from privpac.arrays import Ints
@@ -146,7 +146,7 @@ def _counted(point: SearchPoint, n: int, winner: Callable[[Ints, Draws], int | N
 # Medians
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Median:
     """One way to a median; a way without an exact law is drawn."""
 

@@ -12,13 +12,13 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from attrs import field, frozen
 
 from privpac.api.learn import release_rule, warn_item_level
 from privpac.api.tables import choose_engine, users_of_files
@@ -53,7 +53,7 @@ KNOWN: dict[str, Any] = {
 """Parameters that mean the same in every command."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Job:
     """One run of a command on a table: all that can go wrong goes wrong before anything is spent."""
 
@@ -68,9 +68,9 @@ class Job:
     out: Path | None = None
     report: Path | None = None
     json: bool = False
-    columns: dict[str, Domain | None] = field(default_factory=dict)
+    columns: dict[str, Domain | None] = field(factory=dict)
     """Columns that something else than ``--feature`` declares: a saved rule, a tree."""
-    sources: dict[str, str | Path | None] = field(default_factory=dict)
+    sources: dict[str, str | Path | None] = field(factory=dict)
     """Files that the command reads besides the table."""
 
     @cached_property

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json as json_format
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from attrs import evolve
 from rich.console import Console
 
 from privpac.cli.app import app, working
@@ -306,7 +306,7 @@ def plan(
     if tree is not None:  # a tree does not say how it was written
         columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
         assert result.asked is not None
-        result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
+        result = evolve(result, asked=evolve(result.asked, source=("--tree", tree, *columns_of)))
     show = result.quick if predict is None else predict
     if report is not None:
         from privpac.report.plan import write_plan_report

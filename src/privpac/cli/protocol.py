@@ -11,13 +11,13 @@ import json as json_format
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from attrs import asdict
 from rich.table import Table
 
 from privpac.cli.app import NOTHING, Commands, app, errors, fail, working

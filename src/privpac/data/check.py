@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import polars as pl
-from attrs import asdict, evolve, frozen
+from attrs import asdict, evolve, field, frozen
 
 from privpac.data.domains import Domain, in_one_line
 from privpac.data.schema import OF_IDS, Fault, Tally, Verdict
@@ -176,14 +175,14 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 # Counting, in memory or chunk by chunk
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ReadCounts:
     """Sums over whole users."""
 
-    tally: Tally = field(default_factory=Tally)
-    sizes: Counter[int] = field(default_factory=Counter)
+    tally: Tally = field(factory=Tally)
+    sizes: Counter[int] = field(factory=Counter)
     """How many people have so many kept records."""
-    labels: Counter[int] = field(default_factory=Counter)
+    labels: Counter[int] = field(factory=Counter)
 
 
 class ReadCountsKernel:

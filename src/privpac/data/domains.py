@@ -37,7 +37,6 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -604,7 +603,7 @@ _LEAST, _MOST, _ZERO = 0x0010000000000000, 0xFFEFFFFFFFFFFFFF, 1 << 63
 _EXACT = 1 << 53
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Floats(Domain):
     """Every finite 64-bit float, by the order of its bits; nothing to declare, 2^64 codes.
 
@@ -1030,7 +1029,7 @@ def _in_braces(inside: str) -> Categories:
 # empty text is a text; a missing value is missing.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Texts(Domain):
     """Every text; nothing to declare, no size.
 
@@ -1125,7 +1124,7 @@ def in_one_line(text: str) -> str:
 # filled in: a value made up from other people's would carry their data into everybody's record.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Missing(Domain):
     """A domain with a rule for missing values.
 
@@ -1153,7 +1152,7 @@ class Missing(Domain):
     rule: MissingRule = "own"
     kind: ClassVar[str] = "missing"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.inner, Domain) or self.inner.open or self.inner.present is not self.inner:
             raise TypeError(
                 f"a rule for missing values goes with a domain such as Integers(0, 100), got "

@@ -29,12 +29,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
+from attrs import define, field
 
 from privpac.arrays import Bools, Bytes, Words
 from privpac.errors import PrivpacError, SchemaError
@@ -117,7 +117,7 @@ class Fault(NamedTuple):
     """``dropped``, ``repaired`` (moved into the domain), or ``refused``: the whole table, where nobody only counts."""
 
 
-@dataclass
+@define(slots=False)
 class Tally:
     """Records and people that were read, and how many records met which fault.
 
@@ -127,7 +127,7 @@ class Tally:
     records: int = 0
     people: int = 0
     """Those with at least one record."""
-    faults: Counter[Fault] = field(default_factory=Counter)
+    faults: Counter[Fault] = field(factory=Counter)
     lenient: bool = False
     """Whether ``raise`` only counts: for a look at a table that would be refused."""
 

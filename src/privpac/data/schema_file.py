@@ -24,10 +24,11 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, get_args
+
+from attrs import field, frozen
 
 from privpac.data.domains import Categories, Domain, Floats, Missing, MissingRule, parse_domain, toml_kind
 from privpac.data.schema import OnInvalid, OnInvalidLabel
@@ -55,7 +56,7 @@ BY_SCHEMA: Any = _BySchema()
 """The default of ``user``: it must be said, here or in a schema, even if it is None."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Schema:
     """What everybody may know about a table: who a record belongs to, what is predicted, which values columns have.
 
@@ -104,9 +105,9 @@ class Schema:
     on_invalid: OnInvalid | str | None = None
     missing: MissingRule | None = None
     on_invalid_label: OnInvalidLabel | str | None = None
-    notes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    notes: Mapping[str, str] = field(factory=dict, eq=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for name in ("columns", "notes"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(f"{name} must be a mapping by column names, got {type(getattr(self, name)).__name__}")

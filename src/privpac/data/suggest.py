@@ -12,11 +12,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
 import polars as pl
+from attrs import evolve
 
 from privpac.data.columns import text
 from privpac.data.domains import Domain, Integers, MissingRule, parse_domain
@@ -479,4 +479,4 @@ def chosen(schema: Schema, features: Mapping[str, Domain | None], **changes: Any
         for key, note in schema.notes.items()
         if not key.startswith("columns.") or features.get(key.removeprefix("columns."), 0) is None
     }
-    return replace(schema, columns=columns, notes=notes, **changes)
+    return evolve(schema, columns=columns, notes=notes, **changes)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, Unpack
 
 import numpy as np
 import polars as pl
-from attrs import evolve
+from attrs import evolve, field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from privpac.arrays import Array, Bools, Bytes, Words
@@ -99,7 +98,7 @@ def check_users(data: Users, unit: Unit) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class UserData(Shown):
     """Records by user, in memory.
 
@@ -120,7 +119,7 @@ class UserData(Shown):
     _raw: Mapping[str, pl.Series]
     _ids: pl.Series | None
     label_name: str | None = None
-    _vocabularies: Mapping[str, pl.Series] = field(default_factory=dict)
+    _vocabularies: Mapping[str, pl.Series] = field(factory=dict)
     part_of_split: bool = False
     """A part of a split by ids that are not public: another person may have another id, hence belong elsewhere, so how
     many people a part holds is a secret under replace, too."""
@@ -131,7 +130,7 @@ class UserData(Shown):
     _tally: Tally | None = None
     """What :meth:`check` says about the reading; ``None`` for a part of a table."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
             array.setflags(write=False)
         for name in ("codes", "features", "_raw", "_vocabularies"):
@@ -271,7 +270,7 @@ class UserData(Shown):
         )
         labels: dict[str, Any] = {"classes": classes, "on_invalid_label": on_invalid_label}
         spec = TableSpec(None, named, label, on_invalid, shown=_SHOWN, **labels)
-        return replace(cls.of_parts(assemble(columns, spec, offsets=offsets), spec, "first"), unit=Unit.USER)
+        return evolve(cls.of_parts(assemble(columns, spec, offsets=offsets), spec, "first"), unit=Unit.USER)
 
     @classmethod
     def of_parts(cls, parts: BuiltUsers, spec: TableSpec, rule: str = "hash") -> UserData:
@@ -290,7 +289,7 @@ class UserData(Shown):
             parts.vocabularies,
             classes=spec.class_names,
             user_name=spec.user_name,
-            _tally=parts.tally,
+            tally=parts.tally,
         )
         return data if parts.keep is None else data._filter(parts.keep)
 
@@ -348,13 +347,13 @@ class UserData(Shown):
                     vocabularies[name] = vocabulary
                 good = domain.accept(verdicts, rule, name)
                 keep = good if keep is None else keep if good is None else keep & good
-        data = replace(
+        data = evolve(
             self,
             codes=codes,
             features={**self.features, **fresh},
-            _raw={name: series for name, series in self._raw.items() if name not in fresh},
-            _vocabularies=vocabularies,
-            _tally=None if self._tally is None else self._tally.merge(met),
+            raw={name: series for name, series in self._raw.items() if name not in fresh},
+            vocabularies=vocabularies,
+            tally=None if self._tally is None else self._tally.merge(met),
         )
         return data if keep is None else data._filter(keep)
 
@@ -414,7 +413,7 @@ class UserData(Shown):
         if not isinstance(salt, bytes):
             raise TypeError(f"salt must be bytes, got {type(salt).__name__}")
         if rule == "first":
-            return replace(self, _tally=None)._filter(keep_first(self.offsets, cap))
+            return evolve(self, tally=None)._filter(keep_first(self.offsets, cap))
         if not self.codes:
             raise ParameterError(
                 "rule 'hash' reads codes: bind the features to their domains first, or use rule='first'"
@@ -428,7 +427,7 @@ class UserData(Shown):
         labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
         words: list[Array] = [*(self._words(name) for name in sorted(self.codes)), labels]
         named = {n: d for n, d in self.features.items() if n in self.codes}
-        bound = replace(self, features=named, _raw={}, _tally=None)
+        bound = evolve(self, features=named, raw={}, tally=None)
         return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
 
     def _words(self, name: str) -> Words:
@@ -444,21 +443,21 @@ class UserData(Shown):
             # Rows stay in order, so that columns are filtered, not gathered.
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes[chosen])])
             ids = None if self._ids is None else self._ids.filter(pl.Series(chosen))
-            return replace(self._filter(np.repeat(chosen, self.sizes)), offsets=offsets, _ids=ids, _tally=None)
+            return evolve(self._filter(np.repeat(chosen, self.sizes)), offsets=offsets, ids=ids, tally=None)
         if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
             raise TypeError("users must be positions, or a mask with one entry per user")
         chosen = chosen.astype(np.int64)
         sizes = self.sizes[chosen]
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return replace(
+        return evolve(
             self,
             offsets=offsets,
             codes={name: take(values, rows) for name, values in self.codes.items()},
             labels=None if self.labels is None else take(self.labels, rows),
-            _raw={name: series.gather(rows) for name, series in self._raw.items()},
-            _ids=None if self._ids is None else self._ids.gather(chosen),
-            _tally=None,
+            raw={name: series.gather(rows) for name, series in self._raw.items()},
+            ids=None if self._ids is None else self._ids.gather(chosen),
+            tally=None,
         )
 
     def split(
@@ -479,26 +478,26 @@ class UserData(Shown):
             )
         words = fresh_words(self.n_users) if self._ids is None else keyed_words(self._ids, secret)
         parts = {name: self.take(members(words, part)) for name, part in ranges.items()}
-        return {name: replace(part, part_of_split=self.part_of_split or moving) for name, part in parts.items()}
+        return {name: evolve(part, part_of_split=self.part_of_split or moving) for name, part in parts.items()}
 
     def part(self, key: bytes, low: int, high: int, moving: bool) -> UserData:
         """The people whose keyed hash is at least ``low`` and below ``high``."""
         if self._ids is None:
             raise ParameterError("these data have no user ids to hash; read them into memory to split them by chance")
         chosen = self.take(members(keyed_words(self._ids, key), (low, high)))
-        return replace(chosen, part_of_split=self.part_of_split or moving)
+        return evolve(chosen, part_of_split=self.part_of_split or moving)
 
     def _filter(self, keep: Bools) -> UserData:
         """Drop records, keep users."""
         if keep.all():
             return self
         mask = pl.Series(keep)
-        return replace(
+        return evolve(
             self,
             offsets=compress(self.offsets, keep),
             codes={name: values[keep] for name, values in self.codes.items()},
             labels=None if self.labels is None else self.labels[keep],
-            _raw={name: series.filter(mask) for name, series in self._raw.items()},
+            raw={name: series.filter(mask) for name, series in self._raw.items()},
         )
 
     # Folding

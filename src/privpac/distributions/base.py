@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +40,12 @@ if TYPE_CHECKING:
 # normal laws whose means and variances lie in declared ranges.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Discrete:
     """All mass functions on the values of one column."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Independent:
     """All products of mass functions, one for each column."""
 
@@ -95,7 +94,7 @@ def read_family(family: object) -> Family:
     return Discrete() if family == "discrete" else Independent()
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class BoundUsers:
     """Users bound to the columns a learner reads, and the warnings computed from public numbers."""
 
@@ -105,7 +104,7 @@ class BoundUsers:
     plan: Any = None
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Sum:
     """A kernel whose value is an array summed over users."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Codes, Floats64, Ints
 from privpac.data import Domain, UserData
@@ -72,14 +72,14 @@ class Partition(ABC):
         """The cell of every record."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CodeCells(Partition):
     """Every value of a small domain is a cell."""
 
     feature: str
     size: int
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.size > MAX_CELLS:
             raise TooLargeError(f"column {self.feature!r} has {self.size} values, more than {MAX_CELLS}; give bins=")
 
@@ -87,7 +87,7 @@ class CodeCells(Partition):
         return users.codes[self.feature].astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class LineCells(Partition):
     """Consecutive runs of codes: the cell of a code is the number of ``cuts`` at or below it."""
 
@@ -124,13 +124,13 @@ class LineCells(Partition):
         return np.searchsorted(self._reached, codes, side="right").astype(np.int64)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ProductCells(Partition):
     """Tuples of cells, the first column most significant."""
 
     parts: tuple[Partition, ...]
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.size > MAX_CELLS:
             raise TooLargeError(
                 f"{self.size} cells are more than {MAX_CELLS}; use coarser bins, or ClippedHistogram per column"

@@ -24,12 +24,12 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -189,7 +189,7 @@ def coarse_simulations(target: GaussianTarget) -> list[FamilySimulation]:
     return [FamilySimulation("coarse-to-fine mean", law, target, _normal, _MOST_DRAWN // target.d)]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FamilySimulation(Simulation):
     """One learner on one law."""
 
@@ -279,7 +279,7 @@ def normal_run(
     ``more``: the share of users who hold four times as many records as declared.
     """
     law, d = target.law, int(target.d)
-    learner = replace(target, epsilon=epsilon).coarse_learner(m)
+    learner = evolve(target, epsilon=epsilon).coarse_learner(m)
     axis, relation, shares = learner.axis, Neighbours(target.neighbours), learner.shares
     factor, deviation = 1 if relation is Neighbours.ADD_REMOVE else 2, math.sqrt(rational(law.variance))
     centre = float(rational(law.radius)) * place / math.sqrt(d)
@@ -339,7 +339,7 @@ def normal_run(
 MOST_RECORDS, MOST_CANDIDATES, MOST_LISTED = 1 << 18, 64, 1 << 10
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Ready:
     """A learner with all that does not depend on the data: scores of a data set, their range, and how far each outcome
     is from the law."""
@@ -363,7 +363,7 @@ class Ready:
         return np.asarray(weight / np.sum(weight))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LawSimulation(Simulation):
     """One way of selecting a distribution, on one law."""
 
@@ -373,7 +373,7 @@ class LawSimulation(Simulation):
     prepare: Callable[[Any, int, Fraction], Ready]
     quick: bool = True
     """Whether it takes a moment only."""
-    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[Any, Any] = field(factory=dict, init=False, repr=False, eq=False)
 
     first: ClassVar[int] = 4
     most_runs: ClassVar[int] = 160
@@ -442,7 +442,7 @@ def _walsh(target: SelectionTarget) -> tuple[list[list[int]], tuple[tuple[str, D
 def selected_ready(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
     given, domains = (target.candidates, target.domains) if target.candidates is not None else _walsh(target)
     told = {"records_per_user": m, "alpha": _aim(target), "beta": target.beta, "opt": target.opt}
-    learner = replace(target, epsilon=epsilon).selector(given, told)
+    learner = evolve(target, epsilon=epsilon).selector(given, told)
     comparison = learner.comparison(dict(domains))
     top, reach = learner.top_for(comparison), learner.range_of(comparison)
     masses = np.array([[float(p) for p in candidate.value_masses(dict(domains))] for candidate in learner.candidates])
@@ -483,7 +483,7 @@ _DEFAULTS = ("levels", "cover_radius")
 """Parameters that are certified as the learner's own defaults: no option changes them."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FamilyTarget(Target):
     """What is wanted of a learned law: total variation at most ``alpha`` with probability ``1 - beta``."""
 
@@ -559,7 +559,7 @@ class FamilyTarget(Target):
 
     def _cover_line(self, assumes: str = "") -> PlannedMethod:
         line: PlannedMethod = resolve(f"{COVERS}:cover_line")(self, assumes)
-        return replace(line, run=partial(self._run, "cover"), hard_laws=f"{COVERS}:{self.cover_laws}")
+        return evolve(line, run=partial(self._run, "cover"), hard_laws=f"{COVERS}:{self.cover_laws}")
 
     @property
     def _hard(self) -> dict[str, Any]:
@@ -574,7 +574,7 @@ class FamilyTarget(Target):
 # Open vocabularies as something to plan for: the share of every value at once, also of those that are not shown.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class VocabularyTarget(FamilyTarget):
     """Shares of the values of a column that nobody can list, each within ``alpha``."""
 
@@ -585,7 +585,7 @@ class VocabularyTarget(FamilyTarget):
     measure = "share of any value"
     usual_alpha = FamilyTarget.usual_alpha / 2
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.delta == 0:
             raise ParameterError(
                 "family 'vocabulary' needs delta above 0, such as 1e-6: without it no value may show that another "
@@ -644,7 +644,7 @@ _ANY_TWO = ([1, 0], [0, 1])
 # Selection
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SelectionTarget(FamilyTarget):
     """The closest of ``k`` candidates, one of which is within ``opt`` of the population."""
 
@@ -686,7 +686,7 @@ class SelectionTarget(FamilyTarget):
         told = {"records_per_user": m, "alpha": self.alpha, "beta": self.beta, "opt": self.opt}
         learner = self.selector(listed, told)
         if self.candidates is None:
-            found = replace(learner.plan, log_size=math.log(self.k)).certificate
+            found = evolve(learner.plan, log_size=math.log(self.k)).certificate
         else:
             found = learner.certificate_for(dict(self.domains)) if self.domains else learner.certificate
         assert found is not None
@@ -709,7 +709,7 @@ class SelectionTarget(FamilyTarget):
 # Mass functions
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CountedTarget(FamilyTarget):
     """Mass functions on so many values in each column."""
 
@@ -785,7 +785,7 @@ class CountedTarget(FamilyTarget):
         return larger(one, lower_product(self.sizes, alpha=self.alpha, records_per_user=m, **self._hard))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DiscreteTarget(CountedTarget):
     """All mass functions on ``k`` values."""
 
@@ -794,7 +794,7 @@ class DiscreteTarget(CountedTarget):
     described = Discrete()
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ProductTarget(CountedTarget):
     """All products of mass functions."""
 
@@ -803,7 +803,7 @@ class ProductTarget(CountedTarget):
     described = Independent()
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class HistogramTarget(CountedTarget):
     """Masses of declared bins."""
 
@@ -819,7 +819,7 @@ class HistogramTarget(CountedTarget):
 # Normal laws
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class GaussianTarget(FamilyTarget):
     """Normal laws of ``d`` columns, the mean within ``radius`` of 0, one known ``variance`` or eigenvalues up to
     ``max_variance``."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, log, sqrt
@@ -76,7 +75,7 @@ SHORT = {Neighbours.ADD_REMOVE: 224, Neighbours.REPLACE: 576}
 _MAX_STEPS = 1 << 52
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Axis:
     """A quantity between ``lo`` and ``hi`` in steps of ``unit``; cells of ``cell`` steps."""
 
@@ -115,7 +114,7 @@ class Axis:
         return np.floor(clamped / self.unit + 0.5).astype(np.int64)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Quantities:
     """The users' integers (those who have one) and how many users there are altogether."""
 
@@ -206,7 +205,7 @@ def pair_moments(offsets: Ints, first: Floats64, second: Floats64) -> Floats64:
     return out
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Collect:
     """A kernel: the users' integers (where they have one), and how many users there are."""
 
@@ -542,7 +541,7 @@ _SPREAD = STEPS + 0.5
 _TILTS = np.linspace(1 / 64, 1, 64)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Split:
     """What may fail: the cell, the sampling of the sum, its noise (each in every column), and the noisy number of
     users."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -218,7 +217,7 @@ class FamilyDistribution(ColumnDistribution):
 
 
 @register("named-candidate")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class NamedCandidate:
     """The choice of a candidate that is a Python function: its place in the list and its name; the function is not
     saved."""

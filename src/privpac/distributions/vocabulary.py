@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -119,7 +118,7 @@ def certify_vocabulary(
 # is that of the codes or texts, so every engine and every order of rows gives the same.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Held:
     """Values in order, the weight of each, and how many people hold any.  ``texts`` are None where codes are values."""
 
@@ -161,7 +160,7 @@ def _sums(offsets: Ints, ranks: Ints, size: int, levels: int, values: int) -> In
     return out
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class HeldShares:
     """The kernel: how much weight of all people lies on each value of a column."""
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -147,7 +146,7 @@ _DROP = 1e-10
 """Gaps from summed probabilities are lowered by this much: above their rounding error and the ties of ``robust_t``."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Estimate:
     """Accuracy ``2**-j``: ``compare_gap`` is the worst comparison, ``robust_gap`` the worst gap of the threshold chosen
     afterwards."""
@@ -179,7 +178,7 @@ class Estimate:
         return 2 / epsilon * math.log(self.cells / failure) * (1 + SLACK) <= n_users * (self.compare_gap - 2 * radius)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _EstimateCells:
     """The cells of an estimate: grid values to compare with, and both ends of what an answer leaves possible."""
 
@@ -333,7 +332,7 @@ _SHARP = Fraction(1 << 20)
 """A rate at which one vote outweighs every prior: the most likely tree is one of the fewest votes against it."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MeanError(Statistic):
     """A user's error rate in steps of ``1/levels``, rounded down; nothing is subtracted."""
 
@@ -384,7 +383,7 @@ class _WithRecords:
 
 
 @register("best-error")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BestErrorBound:
     """A noisy least sum of errors, and what it says of every rule of the class.
 
@@ -524,7 +523,7 @@ class BestErrorLearner(Learner):
 _STRATEGIES = ("sum", "oneshot", "bisect")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BestErrorPlan:
     """Users for an estimate within ``radius`` of the least error, by every method."""
 
@@ -638,7 +637,7 @@ def excess_bound(evaluation: Evaluation, least: BestErrorBound, *, records_per_u
 
 
 @register("certificate")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class EvaluationCertificate:
     """Both ends, and what follows; ``records_per_user`` above 1 declares so many records of one law for everybody."""
 
@@ -646,7 +645,7 @@ class EvaluationCertificate:
     least: BestErrorBound
     records_per_user: int = 1
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         positive_int(self.records_per_user, "records_per_user")
 
     @property

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -83,7 +82,7 @@ class Predictor(Protocol):
     def predictions(self, users: UserData) -> Bytes: ...
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RuleOf:
     """A rule of this library."""
 
@@ -102,7 +101,7 @@ class RuleOf:
         return np.asarray(self.rule.predict({name: column_values(users, name) for name in self.rule.reads}), np.uint8)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PredictionColumn:
     """Predictions that stand in the table."""
 
@@ -120,7 +119,7 @@ class PredictionColumn:
         return _read(values.to_list(), self.labels)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CalledModel:
     """A function of columns, or something with ``predict``."""
 
@@ -311,7 +310,7 @@ MAX_VOTE_LEVELS = 1 << 26
 # one person more or less moves the sums by at most ``levels`` in L1, whatever their records are.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TableKernel:
     """The sums over users, folded on any engine."""
 
@@ -336,7 +335,7 @@ class TableKernel:
         return a + b
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _BoundPredictor:
     predictor: Predictor
     users: Users
@@ -439,7 +438,7 @@ class Evaluator(Learner):
 _MOST = 1 << 40
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class EvaluationPlan:
     """Half-widths of the error's two intervals with ``n_users`` people."""
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
@@ -58,7 +57,7 @@ def working_bits(eta: Fraction, k: int) -> int:
     return _BITS + 4 * k * max(0, eta.denominator.bit_length() - eta.numerator.bit_length() + 1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Range:
     """All numbers from ``lo`` to ``hi``."""
 
@@ -177,7 +176,7 @@ def ratio(top: Range, rest: Range) -> Range:
 # A number with its two intervals, and how shares are said in words.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MeasuredRate:
     """A number with its two intervals; ``population`` is None where other people are not covered."""
 

@@ -11,13 +11,12 @@ model is a bounded integer that depends on that person's records alone (:mod:`pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from attrs import evolve, field, frozen
 from attrs import field as attrs_field
-from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.composition import compose_basic
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @register("chosen")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Chosen:
     """The name of a model, and of those it was chosen from."""
 
@@ -61,7 +60,7 @@ class Chosen:
         return cls(values["name"], among)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Candidates(EnumeratedClass):
     """Models by name, as a class of rules: model ``h`` makes a mistake where it says anything but the label."""
 
@@ -70,7 +69,7 @@ class Candidates(EnumeratedClass):
     rowwise: bool = False
     predictors: tuple[Predictor, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.models, Mapping) or not self.models:
             raise ParameterError("models must name the predictors: {'tree': tree, 'linear': linear}")
         if not all(isinstance(name, str) and name for name in self.models):
@@ -131,7 +130,7 @@ class Candidates(EnumeratedClass):
         )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ModelChoice(Learner):
     """Choose one of some fixed models.
 
@@ -150,7 +149,7 @@ class ModelChoice(Learner):
     labels: tuple[object, object] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         assert self.hybrid is not None  # parameters are checked before any data
 
     @property
@@ -197,7 +196,7 @@ class ModelChoice(Learner):
 # the two parts compose as in :mod:`privpac.evaluation.together`: the whole costs epsilon per user.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _BoundRules:
     rules: Mapping[str, Any]
     choosers: UserData
@@ -261,7 +260,7 @@ class SearchLearner(Learner):
         chosen = choice.draw(choice.bind(bound.choosers), rng).value.name
         best = drawn[chosen]
         shown = {"chosen": chosen, "among": len(drawn), "chosen by": f"{self.share} of the people"}
-        return replace(best, guarantee=self.guarantee, parameters={**best.parameters, **shown})
+        return evolve(best, guarantee=self.guarantee, parameters={**best.parameters, **shown})
 
 
 def _silent(table: Any) -> list[int]:

@@ -14,11 +14,10 @@ split does not depend on the data, parts keep their size, and the maximum is rig
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.composition import compose_basic, compose_parallel, parallel_replace
 from privpac.data.split import private_ids
@@ -44,7 +43,7 @@ _ROUNDED = Fraction(1, 1 << 32)
 _TWO = "evaluate= is for two labels; leave out classes=, or evaluate"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PartBudget:
     """What either part may spend, and under which relation, so that the whole costs epsilon."""
 
@@ -87,7 +86,7 @@ def _share(value: Rational) -> Fraction:
     return rational(value, "evaluate", above=0, below=1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _BoundPair:
     rule: Any
     least: Any
@@ -171,14 +170,14 @@ class EvaluatedLearner(Learner):
         )
 
     def draw(self, bound: _BoundPair, rng: Rng) -> Released:
-        released = replace(self.learner.draw(bound.rule, rng), guarantee=self.guarantee)
+        released = evolve(self.learner.draw(bound.rule, rng), guarantee=self.guarantee)
         shown = {"evaluated on": f"{self.share} of the people"}
         if self.budget.whole is Neighbours.REPLACE:
             shown["ids"] = self.budget.ids
-        released = replace(released, parameters={**released.parameters, **shown})
+        released = evolve(released, parameters={**released.parameters, **shown})
         least = None if self.least is None else self.least.draw(bound.least, rng).value
         if not released:  # there is nothing to evaluate, and that is an answer
-            return released if least is None else replace(released, findings={"best_error": least})
+            return released if least is None else evolve(released, findings={"best_error": least})
         rule = released.value
         evaluator = self._evaluator(rule if self.models is None else self.models[rule.name])
         found = evaluator.draw(evaluator.bind(bound.people), rng).value
@@ -186,7 +185,7 @@ class EvaluatedLearner(Learner):
         if least is not None:
             findings["certificate"] = EvaluationCertificate(found, least, self.records_per_user)
         notes = (*released.warnings, *found.notes(), *self._few(found, released.parameters.get("size")))
-        return replace(released, findings=findings, warnings=notes)
+        return evolve(released, findings=findings, warnings=notes)
 
     def _few(self, found: Evaluation, size: object) -> tuple[str, ...]:
         """Whether the people who learned were too few, by the number of those who evaluated."""

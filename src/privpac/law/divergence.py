@@ -14,7 +14,6 @@ of an exponential sum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import flint
 import numpy as np
+from attrs import frozen
 from flint import arb
 from numpy.typing import NDArray
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _DOMAINS = "the two laws live on different domains"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Pairs:
     """Groups of values by (gap in P minus gap in Q, gap in P), in increasing order, with their exact number."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import flint
 import numpy as np
+from attrs import frozen
 from flint import arb, fmpz_poly
 from numpy.typing import NDArray
 
@@ -60,7 +60,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Totals:
     """Multiplicities ``low + 2**32 * high``, plus what single blocks beyond 2**64 add to them."""
 
@@ -210,7 +210,7 @@ def locate(members: NDArray[np.intp], r: int, span: Uints, big: dict[int, int]) 
     return int(members[j]), r - (end - int(chosen[j]) - 1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rate:
     """How weights fall with the score: ``e**(-eta s)``, or ``base**(-s)`` with a rational base."""
 
@@ -343,7 +343,7 @@ class Levels:
         return invert(cumulative, running + tail, u, bits, complete=n == len(self.gaps))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Filter:
     """Doubles that settle almost every draw: cumulative quotients of the nearest levels, each within ``error``."""
 
@@ -405,7 +405,7 @@ def representable(count_bits: int) -> bool:
     return count_bits < _MAX_COUNT_BITS
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Powers:
     """Weights of gaps in ``0..top`` as products of doubles, each rounded from a ball."""
 

@@ -39,10 +39,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from attrs import frozen
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
 from privpac.files import sync_directory
@@ -379,7 +380,7 @@ def draft_file(path: Path, entries: list[Any]) -> Iterator[tuple[str, int]]:
             os.unlink(draft)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Draft:
     """A file that is being made, as the source of its own older lines."""
 

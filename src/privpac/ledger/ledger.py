@@ -16,8 +16,9 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import fields
 from typing import Any
+
+from attrs import fields
 
 from privpac.display import Shown
 from privpac.errors import (
@@ -230,7 +231,7 @@ class BudgetLedger(Shown):
             spend = self._account.next(last, name, label, guarantee.epsilon, guarantee.delta, rho, now())
             if not self._account.within(spend):
                 raise BudgetExhausted(self._account.left(last), guarantee)
-            if any(bits(getattr(spend, f.name)) > MAX_NUMBER_BITS for f in fields(spend)):
+            if any(bits(getattr(spend, f.name)) > MAX_NUMBER_BITS for f in fields(type(spend))):
                 raise ParameterError(
                     "the exact sum of all spends would have thousands of digits; spend decimals such as 0.25"
                 )
@@ -301,9 +302,9 @@ class BudgetLedger(Shown):
         left = self._account.left(rows[-1] if rows else None)
         body: dict[str, Any] = {**self._account.meta, "head": rows[-1].hash if rows else self._account.genesis}
         body["remaining"] = {
-            f.name: str(getattr(left, f.name)) for f in fields(left) if getattr(left, f.name) is not None
+            f.name: str(getattr(left, f.name)) for f in fields(type(left)) if getattr(left, f.name) is not None
         }
-        body["spends"] = [dict(zip((f.name for f in fields(row)), row.row())) for row in rows]
+        body["spends"] = [dict(zip((f.name for f in fields(type(row))), row.row())) for row in rows]
         return json.dumps(body, indent=1)
 
 

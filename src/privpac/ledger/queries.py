@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from attrs import field, frozen
 
@@ -33,7 +32,7 @@ from privpac.parameters import bounds, named, plain_text, whole_or_none
 _HEX = re.compile("[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Answer:
     """What one query got: its number in the session, the stored answer, and whether it is paid for just now."""
 

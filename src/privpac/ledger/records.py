@@ -11,7 +11,6 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
@@ -22,6 +21,7 @@ from sys import intern
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
+from attrs import define, evolve, field, fields, frozen
 from numpy.typing import NDArray
 
 from privpac.composition import zcdp_budget
@@ -34,7 +34,7 @@ START = 512  # of the first line: the seal before it fills one sector, which a d
 FIRST = "0" * 64  # the hash before the first line
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Spend:
     """One row of the ledger; ``rho`` and ``cum_rho`` are ``None`` under the basic rule."""
 
@@ -60,7 +60,7 @@ class Spend:
         return chain_hash(*map(str, self.row()[:-1]))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Balance:
     """The most that one further spend may cost; under ``zcdp`` a spend with its own ``rho`` is judged by ``rho``
     alone."""
@@ -183,7 +183,7 @@ class CompositionRule(StrEnum):
     ZCDP = "zcdp"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Account:
     """What was agreed when the ledger was made; ``limit`` is the budget's ``rho`` under ``zcdp``."""
 
@@ -227,7 +227,7 @@ class Account:
         cum_eps, cum_delta, cum_rho = self._spent(last)
         total = None if rho is None else cum_rho + rho
         spend = Spend(seq, name, label, eps, delta, rho, cum_eps + eps, cum_delta + delta, total, at, prev)
-        return replace(spend, hash=spend.digest())
+        return evolve(spend, hash=spend.digest())
 
     @staticmethod
     def _spent(last: Spend | None) -> tuple[Fraction, Fraction, Fraction]:
@@ -420,7 +420,7 @@ def read_checkpoint(line: bytes, at: int) -> dict[str, Any]:
     return dict(body)
 
 
-@dataclass
+@define(slots=False)
 class Session:
     """One prediction session: what it may answer, and what it has answered."""
 
@@ -430,15 +430,15 @@ class Session:
     hash: str
     head: str
     count: int = 0
-    used: Counter[str] = field(default_factory=Counter)
-    times: Counter[str] = field(default_factory=Counter)
+    used: Counter[str] = field(factory=Counter)
+    times: Counter[str] = field(factory=Counter)
     """Answers by minute."""
-    recent: dict[bytes, tuple[int, str]] = field(default_factory=dict)
+    recent: dict[bytes, tuple[int, str]] = field(factory=dict)
     """Number and answer by digest (32 bytes instead of 64 letters), since the last checkpoint."""
-    changed: tuple[set[str], Counter[str]] = field(default_factory=lambda: (set(), Counter()))
+    changed: tuple[set[str], Counter[str]] = field(factory=lambda: (set(), Counter()))
     """Keys that asked since the last checkpoint, and answers by minute since then."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self._salt = key_of(self.session_id)
 
     def key(self, digest: str) -> int:

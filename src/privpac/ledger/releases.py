@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import Any, Protocol
+
+from attrs import evolve
 
 from privpac.errors import (
     EngineError,
@@ -134,8 +135,8 @@ def release(
             paid = {"dataset": ledger.dataset, "receipt": receipt.spend_id}
         released = _draw(learner, bound, rng)
         if paid and isinstance(released, Released):
-            released = replace(released, about={**released.about, **paid})
-        return released if rng.secure else replace(released, guarantee=None, insecure=True)
+            released = evolve(released, about={**released.about, **paid})
+        return released if rng.secure else evolve(released, guarantee=None, insecure=True)
     finally:
         _wait(deadline)
 

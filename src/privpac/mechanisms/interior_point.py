@@ -26,7 +26,6 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod
@@ -533,7 +532,7 @@ _PREFIX = 1 / 8
 Real = Fraction | float
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class InteriorPlan(Generic[_L]):
     """Levels (outermost first), innermost base, number of values, and the failure probability they certify."""
 
@@ -591,7 +590,7 @@ def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float
 # One plan for given shares
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class InteriorBudget:
     """What to spend: epsilon, delta and beta in total, on an innermost domain of logarithm ``log_top``, over
     ``reductions`` levels."""
@@ -605,7 +604,7 @@ class InteriorBudget:
     @property
     def rough(self) -> InteriorBudget:
         """The same in doubles: enough to search with, and faster."""
-        return replace(self, epsilon=float(self.epsilon), delta=float(self.delta), beta=float(self.beta))
+        return evolve(self, epsilon=float(self.epsilon), delta=float(self.delta), beta=float(self.beta))
 
 
 _Shares = tuple[int, ...]
@@ -622,7 +621,7 @@ def exact_rate(exponent: Real) -> float:
     return log_of(base_of(exponent))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Spent:
     """The budgets of one level."""
 
@@ -642,7 +641,7 @@ class _Spent:
         return _Spent(eps_z, rest * walk, rest * prefix, point, each * delta, each * (1000 - delta))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Numbers:
     """Integers of a plan; stops are ``(T, J, kappa)``, innermost first."""
 
@@ -790,7 +789,7 @@ def relaxed(budget: InteriorBudget, size: int, needed: Callable[[InteriorBudget]
 
     def weaker(i: int) -> InteriorBudget:
         share = i / 64
-        return replace(budget, beta=Fraction(float(budget.beta) ** (1 - share) * float(_WEAKEST) ** share))
+        return evolve(budget, beta=Fraction(float(budget.beta) ** (1 - share) * float(_WEAKEST) ** share))
 
     if needed(weaker(64)) > size:
         raise InfeasibleError(
@@ -1132,7 +1131,7 @@ def _read_levels(levels: int | str, delta: Fraction) -> int | str:
     return k
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _InteriorQuestion:
     """A planning question."""
 
@@ -1167,7 +1166,7 @@ class _InteriorQuestion:
                 best, chosen = found, k
         if self.size is None or self.size >= best.size:
             return self.plan(chosen)
-        return replace(min(self._short(), key=lambda plan: (plan.beta, len(plan.levels))), needed=best.size)
+        return evolve(min(self._short(), key=lambda plan: (plan.beta, len(plan.levels))), needed=best.size)
 
     def _short(self) -> Iterator[InteriorPlan[Level] | InteriorPlan[PairLevel]]:
         for k in (0, 1):

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
+
+from attrs import frozen
 
 from privpac.bisection import least_from
 from privpac.exact import Ball, Rational, rational
@@ -23,7 +24,7 @@ from privpac.law.blocks import FiniteLaw
 from privpac.rng import Rng, secret_rng
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Change:
     """How far neighbours are apart: ``people`` come or leave (2 where one replaces another), each of whom adds
     non-negative integers with a sum of at most ``steps`` to at most ``cells`` coordinates (None: to any number).

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -240,7 +239,7 @@ def count_users(users: Users) -> int:
 # Public functions of a user's number of records
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TotalTable:
     """A caller's function of the record count, made total: after the spend a failing call would be an output.
 
@@ -357,7 +356,7 @@ class WithFallback(Learner):
         first, second = bound
         found = self.inner.draw(first, rng)
         if found:
-            return replace(found, guarantee=self.guarantee)
+            return evolve(found, guarantee=self.guarantee)
         if isinstance(self.fallback, Learner):
-            return replace(self.fallback.draw(second, rng), guarantee=self.guarantee)
-        return replace(found, value=self.fallback, outcome="default", warnings=found.warnings[:-1])
+            return evolve(self.fallback.draw(second, rng), guarantee=self.guarantee)
+        return evolve(found, value=self.fallback, outcome="default", warnings=found.warnings[:-1])

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -60,10 +59,10 @@ def _records(users: UserData, slots: int | None) -> UserData:
     else:
         filled = np.minimum(np.arange(1, slots + 1), users.sizes[:, None])
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), (users.offsets[:-1, None] + filled).ravel()])
-    return replace(users, offsets=offsets, unit=Unit.ITEM, _ids=None)
+    return evolve(users, offsets=offsets, unit=Unit.ITEM, ids=None)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Flat(Generic[_P]):
     """A kernel that sees records as users."""
 
@@ -80,7 +79,7 @@ class _Flat(Generic[_P]):
         return self.kernel.merge(a, b)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class RecordsAsUsers:
     """A dataset whose records are the users; ``slots`` pads every former user to that many."""
 
@@ -104,7 +103,7 @@ class RecordsAsUsers:
         return getattr(self.users, "labels", ())
 
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> RecordsAsUsers:
-        return replace(self, users=self.users.bind(domains, on_invalid))
+        return evolve(self, users=self.users.bind(domains, on_invalid))
 
     def max_records(self, cap: int, rule: str | None = None, salt: bytes = b"") -> RecordsAsUsers:
         """Nothing to drop: a record is one record."""
@@ -122,7 +121,7 @@ def _bound_users(learner: Learner, data: Users) -> Users:
 
 
 def _with(learner: Learner, **changes: object) -> Learner:
-    own = declared(type(learner)) if has(type(learner)) or is_dataclass(learner) else {}
+    own = declared(type(learner)) if has(type(learner)) else {}
     missing = [name for name in changes if name not in own]
     if missing:
         raise TypeError(f"{type(learner).__name__} has no parameter {missing[0]!r}, which this baseline sets")
@@ -264,7 +263,7 @@ def _require(learner: Learner, unit: Unit) -> None:
 
 def _renamed(released: Released, guarantee: Guarantee, method: str, more: dict[str, object]) -> Released:
     name = f"{released.learner}, {method}".lstrip(", ")
-    return replace(released, guarantee=guarantee, parameters=dict(released.parameters) | more, learner=name)
+    return evolve(released, guarantee=guarantee, parameters=dict(released.parameters) | more, learner=name)
 
 
 def one_record_per_user(learner: Learner, record: str = "public") -> OneRecordPerUser:

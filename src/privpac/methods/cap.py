@@ -13,7 +13,6 @@ under replace.  What is then learned with the cap composes with it: ``epsilon_ca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -42,7 +41,7 @@ _MAX_DENOMINATOR = 1 << 20
 _MAX_CAP = 1 << 40
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _AtMost:
     """How many users hold at most so many records, for every cap of the grid; and how many users there are."""
 

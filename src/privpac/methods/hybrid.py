@@ -28,13 +28,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Floats64
 from privpac.bisection import least, least_between
@@ -499,7 +498,7 @@ def _bounded_noise(wanted: RuleGoal, m: int) -> Certificate:
     """
     fewest_users: Certificate | None = None
     for epsilon in round_values(wanted.epsilon):
-        goal, beat = replace(wanted, epsilon=epsilon), None
+        goal, beat = evolve(wanted, epsilon=epsilon), None
         if fewest_users is not None:
             n = fewest_users.n_users
             beat = n if wanted.within is None else wanted.within + 1

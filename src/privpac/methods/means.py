@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import isqrt
@@ -124,7 +123,7 @@ def user_steps(users: UserData, name: str, size: int, levels: int) -> Ints:
     return out
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Means:
     """A kernel: users by columns (name, size), each mean as a step in 0..levels."""
 
@@ -147,7 +146,7 @@ def _sums(values: Codes, offsets: Ints) -> list[int]:
     return [int(x) for x in running[offsets[1:]] - running[offsets[:-1]]]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class MeanBound:
     """Users bound to numeric columns, and their public number."""
 
@@ -156,7 +155,7 @@ class MeanBound:
     n_users: int
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class MeanReading:
     """What a mean is released from (private but for the last three): the distance to instability and the integers that
     stand for the means; the largest of them, the noise they get, and the steps that one of them is worth."""
@@ -453,7 +452,7 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
 # Friendly means
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Friends:
     """Degrees, weights, distance and weighted mean of vectors (private); ``mean`` is None if nobody has weight."""
 

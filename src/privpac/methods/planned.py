@@ -1,7 +1,7 @@
 """What may be planned for: the goal of a rule as public numbers, of which certificates are functions, and targets.
 
 A target says what is wanted, which methods are known for it, what can be simulated of them, and which one to use.  It
-is a frozen dataclass of public numbers and stands with the method, or the family, that it is about.  One
+is a frozen value of public numbers and stands with the method, or the family, that it is about.  One
 :class:`PlannedMethod` for each line of its plan; the plan itself (:mod:`privpac.planning.plans`) knows of no particular
 target.
 """
@@ -11,10 +11,11 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from attrs import evolve, field, frozen
 
 from privpac.data import Domain
 from privpac.data.domains import domain_text
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from privpac.rules.populations import Population
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Sizes:
     """What a certificate of selection reads of a class."""
 
@@ -47,7 +48,7 @@ class _Sizes:
     cut_direction: str | None
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RuleGoal:
     """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
 
@@ -128,7 +129,7 @@ MOST = 10**9
 """People, and records of one person, beyond which a plan says that nobody has them."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PlanRow:
     """One method: a number for each number of records per user, None where there is none.
 
@@ -146,9 +147,9 @@ class PlanRow:
     standard_error: float | None = None
     """Of a prediction, as a share; 0 where every comparison was clear."""
     quantity: str = "users"
-    key: str = field(default="", repr=False, compare=False)
+    key: str = field(default="", repr=False, eq=False)
     """The method itself: rows on several assumptions share it."""
-    certificates: tuple[Certificate | None, ...] = field(default=(), compare=False, repr=False)
+    certificates: tuple[Certificate | None, ...] = field(default=(), eq=False, repr=False)
     """Of numbers of users; those of a least value are made again at the value found."""
     reason: str = ""
     """Why there is no number though one is proved: nobody has so many people or records."""
@@ -201,7 +202,7 @@ STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Asked:
     """The question behind a plan, so that a recommendation, costs and predictions can be made when they are looked
     at."""
@@ -341,7 +342,7 @@ class Target(ABC):
 
     def changed(self, **numbers: object) -> Self:
         """The same target at another ``alpha`` or ``epsilon``."""
-        return replace(self, **numbers) if numbers else self  # type: ignore[type-var]
+        return evolve(self, **numbers) if numbers else self  # type: ignore[misc]
 
 
 def read_goal(
@@ -371,7 +372,7 @@ _OPTIONS = ("max_records", "records_per_user", "public_n_users", "delta")
 """Parameters of ``learn`` with an option of their own."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CertifiedRun:
     """The learner of a certified row with its parameters; ``words`` are those of its command, or raise."""
 

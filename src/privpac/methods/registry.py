@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from math import isqrt
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac import methods as learners
 from privpac.data import Domain
@@ -80,7 +81,7 @@ def scored(concept: object) -> bool:
     return isinstance(concept, ClassOfRules) and concept.scored
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PlannedMethod:
     """One line of a plan.
 
@@ -103,7 +104,7 @@ class PlannedMethod:
     tried; see :mod:`privpac.auditing.claims`."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Method:
     """What is known of one method."""
 
@@ -120,9 +121,9 @@ class Method:
     recommended: bool = True
     """Whether people should choose from it; else a paper's, that another one dominates: reached by its name, and shown
     where all methods are asked for."""
-    preset: Mapping[str, Any] = field(default_factory=dict)
+    preset: Mapping[str, Any] = field(factory=dict)
     """Parameters of the learner that make it this method."""
-    by_setting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    by_setting: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     """Parameters that follow the declared setting, unless they are given."""
     subject: str = "concept"
     """The learner's field for what is learned: ``"concept"``, or ``"tree"``."""
@@ -141,7 +142,7 @@ class Method:
     needs: tuple[Need, ...] = ()
     """What has to be declared for every class."""
     relations: Mapping[Neighbours, tuple[Need, ...]] = field(
-        default_factory=lambda: {Neighbours.ADD_REMOVE: (), Neighbours.REPLACE: ()}
+        factory=lambda: {Neighbours.ADD_REMOVE: (), Neighbours.REPLACE: ()}
     )
     """The relations it can promise, each with what has to be declared besides."""
     units: tuple[Unit, ...] = (Unit.USER, Unit.ITEM)
@@ -159,7 +160,7 @@ class Method:
     own_parameters: tuple[str, ...] = ()
     """Who gives one of these without naming a method has chosen this one."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not self.key.replace("-", "").isalnum() or self.key == "auto":
             raise ParameterError(f"a method's key is a word other than 'auto', such as 'mean'; got {self.key!r}")
         if self.promise not in PROMISES:
@@ -627,7 +628,7 @@ _Features = Mapping[str, Domain | None]
 # where they are few, while a small tree where they are many is a mild one.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DefaultRules:
     """A class of rules, the method that learns it ("auto": any), and why these."""
 
@@ -636,7 +637,7 @@ class DefaultRules:
     reason: str
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class WideDefault:
     """What stands in for small trees on wide tables with a delta, from so many people times theta on."""
 
@@ -733,7 +734,7 @@ _BASES = {
 prediction or in general, the least certified number."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Choice:
     """A method, the reason for it, and what that rests on.
 

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Floats64
 from privpac.bisection import least
@@ -277,7 +276,7 @@ def needed(log_ratio: float, users: int | None) -> float:
     return math.inf if users is None else log_ratio * (1 + 2 * SLACK) / max(1, users)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RegretSplit:
     """``count_epsilon`` for a noisy number of users, ``selection_epsilon`` for the rule, and ``theta = lambda *
     levels``."""
@@ -382,7 +381,7 @@ _NEVER_STILL = 1e-13
 side."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Walks:
     """One law per row: ``up[:, w]`` is ``ln Pr[W = w]`` from 0 on, ``down[:, w-1]`` is ``ln Pr[W = -w]`` from 1 on."""
 
@@ -876,7 +875,7 @@ def _own_optimism(m: int) -> Floats64:
     return np.append(0.0, np.cumsum(survival[:, 1:], axis=1).max(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class _ExcessCells:
     """Cells of excess error, and for every clip ``t`` an upper bound of ``E(r(h) - t)+`` at their upper ends."""
 
@@ -1121,11 +1120,11 @@ def certify_own_clip(clip: Clip, certify: Certify, *, start: int = 1, spread: in
         found = certify(tau, begin)
         failing = last + slack if found.n_users is None else min(last + slack, found.n_users - 1)
         if failing >= LIMIT:
-            return replace(found, n_users=None, method=f"{found.method}, own clip")
+            return evolve(found, n_users=None, method=f"{found.method}, own clip")
         if failing >= begin or begin == start:
             n = failing + 1 if failing >= begin else start
             used = certify(clip(n))
-            return replace(used, n_users=n, method=f"{used.method}, own clip")
+            return evolve(used, n_users=n, method=f"{used.method}, own clip")
         last, tau = first - 1, positive_int(clip(first - 1), "clip(n)")
 
 
@@ -1173,7 +1172,7 @@ def plan_own_clip(
             best = found.run_with(max_records=records, public_n_users=within or found.n_users)
         if within is not None:
             break
-    return best or replace(rules.certify(float(theta), 1, 1, None), n_users=None)
+    return best or evolve(rules.certify(float(theta), 1, 1, None), n_users=None)
 
 
 def _for_larger_rates(rules: ClipRules, rate: Fraction, records: int, largest: float) -> int:
@@ -1207,7 +1206,7 @@ FixedClip = Callable[[int, int, float, "int | None"], Certificate]
 """Records, clip, rate, and how many users are enough: the certificate of a fixed clip."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _OwnClip:
     """The clip of the regret learner, for :func:`plan_own_clip`."""
 

@@ -23,13 +23,12 @@ pass by pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Array, Bytes, Ints
 from privpac.bisection import last_between
@@ -212,7 +211,7 @@ def points_against(
 # (:mod:`privpac.mechanisms.gaussian`; as zCDP too).
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ScorecardBudget:
     """The shares of one scorecard.
 
@@ -341,7 +340,7 @@ class Packed(NamedTuple):
         return len(self.offsets) - 1
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DescentState:
     """The public numbers at which gradients are taken; weights start with the intercept's, the centre has none."""
 
@@ -641,7 +640,7 @@ class Pass(Protocol):
     def over(self, packed: Packed) -> Ints: ...
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CountPass:
     """The number of users, those without records included."""
 
@@ -651,7 +650,7 @@ class CountPass:
         return np.array([packed.users], np.int64)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CentrePass:
     """Mean codes, each shortened to ``cap``."""
 
@@ -666,7 +665,7 @@ class CentrePass:
         return centre_sum(self.table, packed, self.cap)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class NormPass:
     """Norms of gradients at zero weights, each at most ``cap``; one sum for each answer."""
 
@@ -683,7 +682,7 @@ class NormPass:
         return np.array([norm_sum(self.table, packed, self.centre, self.cap, a) for a in self.answers], np.int64)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StepPass:
     """Gradients at public weights, shortened to a cap: answer after answer, each with weights and a cap of its own."""
 
@@ -701,7 +700,7 @@ class StepPass:
         return np.concatenate([gradient_sum(self.table, packed, state, cap, answer) for state, cap, answer in each])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Packing:
     """All users, packed: the chunks of a fold side by side."""
 
@@ -717,7 +716,7 @@ class _Packing:
         return a + b
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Job:
     """One pass as a fold."""
 
@@ -771,7 +770,7 @@ _SAME_PEOPLE = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CalibrationPass:
     """The cells (bin, another label), (bin, ``answer``), bin by bin."""
 
@@ -935,7 +934,7 @@ class ScorecardLearner(Selection):
     def _calibrated(run: _Run, scorecard: Scorecard, budget: ScorecardBudget, answer: int, rng: Rng) -> Scorecard:
         variance, work = budget.calibration_variance, CalibrationPass(scorecard, answer)
         assert variance is not None
-        return replace(scorecard, calibration=calibration_from(work.edges, _noisy(run(work), variance, rng), variance))
+        return evolve(scorecard, calibration=calibration_from(work.edges, _noisy(run(work), variance, rng), variance))
 
     def _users(self, run: _Run, budget: ScorecardBudget, rng: Rng) -> int:
         """The number of users that sets centre, clip and training time: declared, public, or bought."""
@@ -966,7 +965,7 @@ def _descend(
         sums = run(StepPass(table, tuple(states), clips, answers))
         for k, (state, clip) in enumerate(zip(states, clips)):
             moved = _noisy(sums[k * size : (k + 1) * size], budget.step_variance(clip), rng)
-            states[k] = replace(state, weights=tuple(updated(state.weights, moved, time, steps, users)))
+            states[k] = evolve(state, weights=tuple(updated(state.weights, moved, time, steps, users)))
             if step > steps // 2:  # the last ceil(T/2)
                 totals[k] = [a + b for a, b in zip(totals[k], states[k].weights)]
     if len(answers) == 1:

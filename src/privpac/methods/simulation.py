@@ -18,12 +18,12 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Array
 from privpac.bisection import halved, least_about, narrow
@@ -60,7 +60,7 @@ SETTLED = 0.05
 _CLEAR = 3.0
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Prediction:
     """A mean over simulated data sets, and its standard error."""
 
@@ -369,13 +369,13 @@ def quick_rules(concept: ConceptClass, n_users: int | None, sizes: Iterable[int]
     return records <= 32 * MOST_SIMULATED_RECORDS and (not concept.rule_by_rule or concept.size <= _SMALL)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RuleSimulation(Simulation):
     """One method for rules, on the population that was supplied or else on the standard model."""
 
     kind: str
     target: RuleGoal
-    _drawn: dict[int, dict[int, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _drawn: dict[int, dict[int, Any]] = field(factory=dict, init=False, repr=False, eq=False)
 
     fine: ClassVar[int] = 32
 
@@ -415,7 +415,7 @@ class RuleSimulation(Simulation):
                 )
             except (ParameterError, TooLargeError):
                 return None
-        return given if given.records_per_user is None else replace(given, records_per_user=m)
+        return given if given.records_per_user is None else evolve(given, records_per_user=m)
 
     def learner(self, concept: ConceptClass, n: int, m: int, epsilon: Fraction) -> Any:
         common = {"concept": concept, "epsilon": epsilon, "neighbours": self.target.neighbours, "max_records": m}

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
@@ -66,7 +65,7 @@ _ENTRIES = 1 << 16
 """Pairs of tests in work at a time."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Corners:
     """``D`` on one side of some roots: all of the side, and where each further test holds."""
 
@@ -85,7 +84,7 @@ def corners(cells: TreeCells, first: int, last: int) -> tuple[Corners, Corners]:
     return Corners(root, both), Corners(cells.total[:, None] - root, single[:, None, :] - both)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeFilter:
     """The weights of roots, sides and labels as doubles, each choice with a bound on its error."""
 

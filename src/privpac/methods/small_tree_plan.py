@@ -8,13 +8,13 @@ error is not small, so what a stated model lets expect (``models.small_tree_mode
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Floats64
@@ -114,7 +114,7 @@ def mean_gain(concept: SmallTrees, weights: LeafGains, gains: LeafGains) -> floa
     return float(_mean(logs, found)[1])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeModel:
     """People whose labels follow one tree, up to noise."""
 
@@ -213,7 +213,7 @@ def _codes(column: BinnedColumn) -> NDArray[np.uint64]:
     return np.array([0, *column.edges, *([] if own is None else [own])], dtype=np.uint64)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SmallTreeSimulation(Simulation):
     """Small trees on their model, with or without wrong labels."""
 
@@ -261,7 +261,7 @@ _MOST_PAIRS = 1 << 17
 _RIGHT, _ANY = "small tree, some tree is right", "small tree"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SmallTreeTarget(Target):
     """Excess error ``alpha`` with probability ``1 - beta`` for a small tree, at ``epsilon``."""
 

@@ -23,13 +23,12 @@ invisible.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Array, Bytes, Floats64, Ints, Words
 from privpac.data.loops import jit
@@ -319,7 +318,7 @@ def seat_users(users: UserData, slots: int | None) -> UserData:
         return users
     if users.n_users > slots:
         return users.take(np.arange(slots))
-    return replace(users, offsets=seat_arrays(users.offsets, slots), _ids=None)
+    return evolve(users, offsets=seat_arrays(users.offsets, slots), ids=None)
 
 
 _MAX_RECORDS = 1 << 22
@@ -418,7 +417,7 @@ _SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(2, 5))
 _MARGINS = (2, 5, 10, 20, 40, 80, 160)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TrimDesign:
     """Public parameters of a trimmed score: users trimmed on each side, ladder, width, the test's part of epsilon."""
 
@@ -519,7 +518,7 @@ def no_release(
 _Part = tuple[Ints, tuple[Words, ...], Bytes]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Gather:
     """All records of the columns read, users kept together."""
 
@@ -547,7 +546,7 @@ def joined(parts: list[_Part], columns: tuple[str, ...]) -> tuple[dict[str, Word
     return dict(zip(columns, codes)), labels, offsets
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class TrimmedSums:
     """Trimmed sums of every rule and the distance to instability (private)."""
 

@@ -24,7 +24,6 @@ promise itself**: it is the caller's word.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,7 @@ _MAX_PEOPLE = 12
 """The most people whose subsets a law averages over."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Strategy:
     """One strategy: what it promises, how many records of a person are read at most, and how often somebody takes
     part."""

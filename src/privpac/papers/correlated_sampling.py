@@ -16,6 +16,7 @@ from math import ceil
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from attrs import frozen
 
 from privpac.device.correlated_sampling import (
     Clocks,
@@ -101,7 +102,7 @@ def stream_sample(law: Sequence[Fraction], points: Iterable[tuple[int, Fraction]
 # For checks of the theorem and for planning on public distributions: nothing here sees users' records.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StableHypothesis:
     """The reduced dimensions of the error levels, the first level that repeats, and the function found there."""
 
@@ -218,7 +219,7 @@ def _variants(search: Search, k: int, fresh: Iterator[Block]) -> set[int]:
 _BYTES = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # as its base, which devices load
 class SQPerceptron(QueryLearner):
     """The halfspace ``w.x > 0`` of ``d`` columns with values in ``-2**point .. 2**point``; the item is ``w`` as 64-bit
     integers.
@@ -371,7 +372,7 @@ def choose_list(
     return VersionSpaceList(rows), version_space_records(rows.size, alpha, zeta)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False)
 class TableScores(RuleScores):
     """Any finite class: ``rows[h][x]`` is what rule ``h`` says at point ``x``."""
 

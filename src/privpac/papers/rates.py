@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from io import StringIO
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
 
 from privpac import lower_bounds as lower
 from privpac import lower_bounds as lower_agnostic
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 Compute = Callable[[], Certificate]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RateCell:
     """A rate, where it is from, and the users it means at the table's numbers (``certificate`` None: order only)."""
 
@@ -70,7 +71,7 @@ class RateCell:
         return {"rate": self.rate, "source": self.source, "users": self.users, "certificate": made, "note": self.note}
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RateRow:
     """One problem, one cell for each column."""
 
@@ -78,7 +79,7 @@ class RateRow:
     cells: tuple[RateCell, ...]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RateTable:
     """One table of one paper; ``numbers`` are the public numbers that its certificates are for."""
 
@@ -141,7 +142,7 @@ def _shown(cell: RateCell) -> Text:
 # Numbers
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RateNumbers:
     """Public numbers, read and checked."""
 
@@ -403,7 +404,7 @@ def _pure_table(x: RateNumbers) -> Built:
 
 
 def _approximate_table(x: RateNumbers) -> Built:
-    x = replace(x, neighbours=Neighbours.REPLACE)  # what Theorem 10 is proved for
+    x = evolve(x, neighbours=Neighbours.REPLACE)  # what Theorem 10 is proved for
     covers = _covers(x)
 
     def transformed(n1: Callable[[float], Certificate]) -> Compute | None:

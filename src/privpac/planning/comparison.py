@@ -21,13 +21,13 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Floats64
 from privpac.data import UserData
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # One method of a comparison, and what all of them share.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Setting:
     """What all contenders share."""
 
@@ -67,7 +67,7 @@ class Setting:
     """The numbers of users that will be drawn."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Contender:
     """One method: who is protected, how it is measured, and the measurement: excess by (epsilon, data set, run)."""
 
@@ -259,7 +259,7 @@ def named_contenders(methods: Iterable[str | Contender]) -> list[Contender]:
 MOST_DRAWS = 10_000
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Measured:
     """One method at one epsilon and number of users."""
 
@@ -276,7 +276,7 @@ class Measured:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Comparison:
     """All that was measured, and on what."""
 

@@ -7,9 +7,10 @@ found where it was which epsilon, and the middle one of the numbers of records.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+
+from attrs import frozen
 
 from privpac.errors import ParameterError
 from privpac.methods.planned import Asked, Target
@@ -23,13 +24,13 @@ ALPHAS = tuple(
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Curves:
     """The plans around one plan."""
 
     planned: Plan
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.planned.asked is None:
             raise ParameterError("curves are drawn around a plan of privpac.plan, not around one put together by hand")
 

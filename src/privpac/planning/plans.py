@@ -14,7 +14,6 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from io import StringIO
@@ -22,6 +21,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from attrs import field, frozen
 
 from privpac.bisection import half_way, halved, narrow
 from privpac.display import Shown
@@ -337,7 +337,7 @@ def _three(value: float) -> Fraction:
     return Fraction(f"{value:.3g}")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Plan(Shown):
     """Rows of methods against numbers of records per user; ``quantity`` is what the numbers are: "users" needed, or the
     least "alpha" or "epsilon" for so many users."""
@@ -345,7 +345,7 @@ class Plan(Shown):
     target: dict[str, str]
     records_per_user: tuple[int, ...]
     rows: tuple[PlanRow, ...]
-    asked: Asked | None = field(default=None, compare=False, repr=False)
+    asked: Asked | None = field(default=None, eq=False, repr=False)
     quantity: str = "users"
 
     # What the numbers are

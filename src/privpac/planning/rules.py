@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
+
+from attrs import evolve, frozen
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from privpac.planning.plans import Plan
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RuleTarget(RuleGoal, Target):
     """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``."""
 
@@ -43,7 +44,7 @@ class RuleTarget(RuleGoal, Target):
         planned = [method for method in METHODS.values() if self._plans(method, setting)]
         planned.sort(key=lambda method: method.setting != "realizable")
         lines = [
-            replace(
+            evolve(
                 line,
                 key=line.key or method.key,
                 run=line.run or partial(rule_run, self, method.key),
@@ -77,7 +78,7 @@ class RuleTarget(RuleGoal, Target):
         return [simulation for simulation in made if simulation.possible]
 
     def exactly(self, n_users: int) -> Self:
-        return replace(self, within=n_users)
+        return evolve(self, within=n_users)
 
     def remark(self, plan: Plan) -> str:  # type: ignore[override]
         return better_certificate(plan)
@@ -170,7 +171,7 @@ def recommend_rules(target: RuleTarget, plan: Plan) -> Choice:
         return typical
     stands, where = _standing(plan, target)
     choice = _choice(spent, setting, stands, m)
-    return choice if stands is None else replace(choice, reason=f"{choice.reason}; {where}")
+    return choice if stands is None else evolve(choice, reason=f"{choice.reason}; {where}")
 
 
 def better_certificate(plan: Plan) -> str:

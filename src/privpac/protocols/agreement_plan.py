@@ -25,13 +25,13 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.arrays import Ints
 from privpac.data import Domain, Integers
@@ -280,7 +280,7 @@ def modelled_law(target: AgreementTarget) -> str | None:
     return None if error_by_rule(learner, people) is None else people.for_any_records
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AgreementSimulation(Simulation):
     """Agreement on the standard model."""
 
@@ -394,7 +394,7 @@ def protocol_simulations(target: AgreementTarget) -> list[ProtocolSimulation]:
     return [] if law is None else [ProtocolSimulation(target, law)]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ProtocolSimulation(Simulation):
     """Agreement in the local or shuffle model."""
 
@@ -520,7 +520,7 @@ class Stability(NamedTuple):
     agnostic: bool
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AgreementTarget(Target):
     """What is wanted of a rule named by agreement: excess error at most ``alpha`` with probability ``1 - beta``.
 
@@ -535,7 +535,7 @@ class AgreementTarget(Target):
     beta: Fraction
     neighbours: Neighbours
     dimension: Fraction | None = None
-    concept: ConceptClass | None = field(default=None, compare=False)
+    concept: ConceptClass | None = field(default=None, eq=False)
     """The class with its columns, where one was given."""
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:

@@ -21,10 +21,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any
+
+from attrs import evolve, field, frozen
 
 from privpac.bisection import least
 from privpac.device.items import ItemUniverse
@@ -64,7 +65,7 @@ CONFIDENCE = Fraction(19, 20)
 """That of the intervals, unless certain."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Support:
     """``low`` to ``high`` people named the rule; of ``people`` in all, where that number may be shown."""
 
@@ -159,7 +160,7 @@ Submissions = Iterable[tuple[Hashable, Iterable[object]]]
 """Each client's authenticated name with what it sent."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Analysis:
     """A release, how many messages it was made from, and how many were dropped, by reason.
 
@@ -170,7 +171,7 @@ class Analysis:
     released: Released
     received: int | None
     dropped: int | None
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(factory=dict)
     support: Support | None = None
 
     @property
@@ -198,7 +199,7 @@ def guarantee_of(manifest: Manifest) -> Guarantee:
 
 def without_promise(released: Released) -> Released:
     """The same result, made with randomness that can be known."""
-    return replace(released, guarantee=None, insecure=True)
+    return evolve(released, guarantee=None, insecure=True)
 
 
 # The three models

@@ -13,9 +13,9 @@ same for one bucket that a message enters or leaves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
+from attrs import frozen
 from flint import arb
 
 from privpac.bisection import least_between
@@ -29,7 +29,7 @@ _GRID = 1 << 16
 _STEEP = Fraction(4, 5)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ShuffleNoise:
     """Noise per bucket, summed over all users: ``NB(r, p)`` gives ``(epsilon, delta)``, replace."""
 

@@ -34,10 +34,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from attrs import frozen
 
 from privpac.device.manifest import VERSION, Manifest
 from privpac.device.submit import NAME, receipt
@@ -53,7 +54,7 @@ _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]{1,255}")
 _STATUS = {"foreign": 421, "version": 426}
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CollectorLimits:
     """What clients may hold on to; times in seconds."""
 

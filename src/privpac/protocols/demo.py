@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Bools, Ints
 from privpac.data import Integers, UserData
@@ -38,7 +38,7 @@ _AGES = {"age": Integers(0, 99)}
 _BETA = "0.1"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DemoRow:
     """One way to learn the rule: what came out, what was sent and who saw what."""
 
@@ -56,7 +56,7 @@ class DemoRow:
     """What the analyzer saw of every rule: counts or estimates; empty where it saw none."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Demo:
     """All rows on the same people, and the votes behind them."""
 

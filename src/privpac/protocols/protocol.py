@@ -20,13 +20,14 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from attrs import evolve, field, frozen
 
 from privpac.device.client import Client
 from privpac.device.correlated_sampling import MAX_DENOMINATOR, check_seed
@@ -64,7 +65,7 @@ _GAMMA_ONE = 1586259972792  # the published rate of gamma = 1
 _FEWEST = 20
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Protocol(ABC):
     """What the protocols share.
 
@@ -95,7 +96,7 @@ class Protocol(ABC):
     features: Mapping[str, Domain]
     epsilon: Fraction
     label: str = "label"
-    task: Mapping[str, int | str] = field(default_factory=dict, kw_only=True)
+    task: Mapping[str, int | str] = field(factory=dict, kw_only=True)
     min_records: int | None = field(default=None, kw_only=True)
     max_records: int | None = field(default=None, kw_only=True)
     seed: bytes | None = field(default=None, kw_only=True)
@@ -104,7 +105,7 @@ class Protocol(ABC):
 
     model: ClassVar[Model]
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         put = object.__setattr__
         put(self, "epsilon", read_epsilon(self.epsilon))
         put(self, "beta", rational(self.beta, "beta", above=0, below=1))
@@ -191,7 +192,7 @@ class Protocol(ABC):
     def simulate(self, users: UserData, rng: Rng | None = None) -> Released:
         """Run every person's client in this process, then the rest of the protocol."""
         source = secret_rng(rng)
-        plain = self if self.analyzer is None else replace(self, analyzer=None)  # nothing leaves this process
+        plain = self if self.analyzer is None else evolve(self, analyzer=None)  # nothing leaves this process
         analysis = plain._run(plain._sent(users, source), source)
         return analysis.released if source.secure else without_promise(analysis.released)
 
@@ -219,7 +220,7 @@ def _chunk(bits: int, most: int) -> int:
     return -(-bits // -(-bits // most))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LocalProtocol(Protocol):
     """One report per person, private by itself.
 
@@ -263,7 +264,7 @@ class LocalProtocol(Protocol):
         return self.analyze(sent)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ShuffleProtocol(Protocol):
     """Messages mixed by a shuffler: noise shared by at least ``n_min`` honest clients.
 
@@ -357,7 +358,7 @@ class ShuffleProtocol(Protocol):
         return self.analyze(mixer.release(rng) or [], mixer.clients)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CentralProtocol(Protocol):
     """Items to a curator who selects privately; records stay where they are."""
 

@@ -14,8 +14,9 @@ clients.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from itertools import islice
+
+from attrs import define, field
 
 from privpac.device.manifest import Manifest
 from privpac.device.randomizers import in_random_order
@@ -24,7 +25,7 @@ from privpac.errors import ParameterError
 from privpac.rng import Rng, secret_rng
 
 
-@dataclass
+@define(slots=False)
 class Dropped:
     """What was left out; all of it is public knowledge of the collector."""
 
@@ -53,18 +54,18 @@ _WHY = {
 }
 
 
-@dataclass
+@define(slots=False)
 class Shuffler:
     """Collects for one run."""
 
     manifest: Manifest
-    dropped: Dropped = field(default_factory=Dropped)
-    _seen: set[Hashable] = field(default_factory=set, repr=False)
-    _copies: set[bytes] = field(default_factory=set, repr=False)
-    _messages: list[int | bytes] = field(default_factory=list, repr=False)
+    dropped: Dropped = field(factory=Dropped)
+    _seen: set[Hashable] = field(factory=set, repr=False)
+    _copies: set[bytes] = field(factory=set, repr=False)
+    _messages: list[int | bytes] = field(factory=list, repr=False)
     _mixed: list[int | bytes] | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.manifest.protocol != "shuffle" and self.manifest.analyzer is None:
             raise ParameterError(f"this run is {self.manifest.protocol} and not sealed, nothing to shuffle")
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from attrs import frozen
 from markupsafe import Markup
 
 from privpac.auditing.report import Audit, shown_data
@@ -78,7 +78,7 @@ def _scale(audit: Audit) -> Markup | str:
     return svg(figure, f"epsilon found {audit.epsilon_lower:.4g}" + ("" if claim is None else f", claimed {claim:g}"))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Row:
     """One user as each dataset has them."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import frozen
 from markupsafe import Markup
 
 from privpac.arrays import Floats64
@@ -59,7 +59,7 @@ _WORDS_HERE = WORDS | {
 # What there is to draw: one shape for each column
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Outline:
     """Heights over a column: bars with ``names``, steps between ``x`` edges, or a curve at ``x``."""
 

@@ -15,14 +15,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from attrs import evolve, has
-from attrs import fields as attrs_fields
+from attrs import evolve, field, fields, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Bytes, Codes, Ints
@@ -50,17 +48,17 @@ Layout = Literal["cuts", "values", "listed"]
 with no order to be used."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ByAgreement:
     """How agreement learns a class: the kind of its task, parameters that the class fixes, and what is missing."""
 
     kind: str
-    parameters: Mapping[str, int | str] = field(default_factory=dict)
+    parameters: Mapping[str, int | str] = field(factory=dict)
     only_with: str = ""
     """The option with which the class has exactly the rules of this kind; empty where it has."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FewValues:
     """How a class falls into groups of rules that say the same on a few values of x.
 
@@ -247,13 +245,13 @@ _INSTEAD = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Loss(Statistic):
     """A unit's share of mistakes in steps: ``floor(levels * mistakes / records)``, an integer in ``0..levels``."""
 
     levels: int = 1
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         positive_int(self.levels, "levels", maximum=1 << 31)
 
     @property
@@ -264,7 +262,7 @@ class Loss(Statistic):
         return m
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Labellings:
     """The distinct labellings of T: ``scores[i]`` is Q of the i-th, ``labels(i)`` its bits in the order of T's
     records."""
@@ -407,7 +405,7 @@ Poll = Callable[[ColumnCodes], Ints]
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Frozen(Mapping[str, V], Generic[V]):
     """A mapping with an order that counts, hashable and equal only to the same names and values in the same order."""
 
@@ -464,8 +462,8 @@ def restored(value: Any, as_text: bool) -> Any:
 class Rule(Shown, ABC):
     """A hypothesis that can be published: predicts, prints in the user's units, saves as JSON.
 
-    ``label`` names what a prediction of 1 means.  Concrete rules are frozen dataclasses; ``saved_as`` is the kind under
-    which files name them, and ``to_dict`` and ``from_dict`` write and read their fields.
+    ``label`` names what a prediction of 1 means.  Concrete rules are frozen ``attrs`` classes; ``saved_as`` is the
+    kind under which files name them, and ``to_dict`` and ``from_dict`` write and read their fields.
     """
 
     saved_as: ClassVar[str]
@@ -593,7 +591,7 @@ def columns_of(
     return {name: (domain, array[:, i]) for i, (name, domain) in enumerate(features.items()) if name in wanted}
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ClassKernel:
     """The kernel of a class and a statistic: partial profiles of disjoint users add up."""
 
@@ -613,12 +611,12 @@ class ClassKernel:
 
 
 def _field_names(cls: Any) -> list[str]:
-    return [item.name for item in (attrs_fields(cls) if has(cls) else fields(cls))]
+    return [item.name for item in fields(cls)]
 
 
 def relabelled(rule: Any, label: str) -> Any:
-    """The same rule about a label of another name; rules of one's own may be dataclasses."""
-    return evolve(rule, label=label) if has(type(rule)) else replace(rule, label=label)
+    """The same rule about a label of another name."""
+    return evolve(rule, label=label)
 
 
 RULES: dict[str, Callable[[Mapping[str, Domain]], ConceptClass]] = {}
@@ -862,7 +860,7 @@ def sauer(d: int, n: int) -> int:
 
 
 class OneColumnClass(ConceptClass):
-    """Rules about one column; subclasses are frozen dataclasses that begin with these two fields."""
+    """Rules about one column; subclasses are frozen ``attrs`` classes that begin with these two fields."""
 
     domain: Domain | None
     feature: str | None
@@ -903,4 +901,4 @@ class OneColumnClass(ConceptClass):
 
     def with_columns(self, columns: Mapping[str, Domain]) -> Self:
         ((feature, domain),) = columns.items()
-        return replace(self, domain=domain, feature=feature)  # type: ignore[type-var]
+        return evolve(self, domain=domain, feature=feature)  # type: ignore[misc]

@@ -12,12 +12,11 @@ Cut points come from the declared domain or from the caller, never from the data
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privpac.arrays import Codes
 from privpac.data import Domain, Integers, UserData
@@ -43,7 +42,7 @@ _MOST = 10
 _BIT = Integers(0, 1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Question:
     """Is the code of a column at least (``above``) or exactly this one?"""
 
@@ -73,7 +72,7 @@ def _answered(questions: Sequence[Question], columns: Mapping[str, Domain], code
     return {name: question.answers(codes) for name, question in zip(_names(questions, columns), questions)}
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class BinarizedRule(Rule):
     """A rule over the answers to some questions."""
 
@@ -83,7 +82,7 @@ class BinarizedRule(Rule):
     rule: Any
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for question in self.questions:
             domain = self.columns.get(question.column)
             if domain is None or not 0 <= question.code < domain.size or (question.above and question.code == 0):
@@ -249,6 +248,6 @@ class Binarized(NamedColumns):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         answers = _answered(self.questions, self._columns, users.codes)
-        asked = replace(users, codes=answers, features=dict.fromkeys(answers, _BIT), _raw={}, _vocabularies={})
+        asked = evolve(users, codes=answers, features=dict.fromkeys(answers, _BIT), raw={}, vocabularies={})
         folded: Profile = self.inner._fold(asked, tuple(answers), statistic)
         return folded

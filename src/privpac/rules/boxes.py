@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, NamedTuple
@@ -360,7 +359,7 @@ DEFAULT_SIZE = 1 << 16
 rules."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Box(Rule):
     """1 iff every column's code lies between its bounds, both included; ``bounds=None`` is the empty box."""
 
@@ -370,7 +369,7 @@ class Box(Rule):
     bounds: tuple[tuple[int, int], ...] | None
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.bounds is None:
             return
         if len(self.bounds) != len(self.columns):
@@ -535,7 +534,7 @@ def yes_no_columns(features: object) -> Frozen[Domain | None]:
     return columns
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class _Literals(Rule):
     """Required codes per column (None: absent): all of them together, or any (``some``); ``values=None`` is the
     constant that no literals give."""
@@ -546,7 +545,7 @@ class _Literals(Rule):
 
     some: ClassVar[bool]
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.values is None:
             return
         if len(self.values) != len(self.columns) or any(value not in (None, 0, 1) for value in self.values):

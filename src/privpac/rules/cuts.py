@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -101,7 +100,7 @@ def check_cut(domain: Domain, cut: int, direction: str, directions: tuple[str, .
         raise ParameterError(f"direction must be {' or '.join(map(repr, directions))}, got {direction!r}")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Threshold(Rule):
     """1 iff ``code(x) >= cut`` (above) or ``code(x) < cut`` (below)."""
 
@@ -113,7 +112,7 @@ class Threshold(Rule):
     direction: str = "above"
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         check_cut(self.domain, self.cut, self.direction)
 
     def predict_codes(self, codes: ColumnCodes) -> Predictions:
@@ -245,7 +244,7 @@ class LineClass(ConceptClass):
         return survey(columns, users.labels, users.offsets, self.ways, statistic, self.size)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Thresholds(LineClass, OneColumnClass):
     """All cuts of one column; ids are cuts 0..N, with ``direction="both"`` the cuts above and then those below.
 
@@ -281,7 +280,7 @@ class Thresholds(LineClass, OneColumnClass):
     }
     layout: ClassVar[Layout] = "cuts"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         check_directions(self.direction)
         self.check_domain()
         need_order(self.feature, self.domain)

@@ -19,7 +19,6 @@ The number of rules is a formula, checked against ``SIZE_LIMIT`` before anything
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb
@@ -137,7 +136,7 @@ def _evaluate(points: Array, columns: Array, wanted: Array, labels: Array, defau
 # Rules
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class DecisionList(Rule):
     """Tests ``(column, value asked for, label)`` in order; the first that holds gives its label, else ``default``."""
 
@@ -147,7 +146,7 @@ class DecisionList(Rule):
     default: int
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         bits = [self.default, *(bit for _, value, mark in self.tests for bit in (value, mark))]
         if any(bit not in (0, 1) for bit in bits) or any(name not in self.columns for name, _, _ in self.tests):
             raise ParameterError("a decision list tests its own columns for 0 or 1 and answers 0 or 1")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
@@ -111,7 +110,7 @@ def _count_edges(codes: Array, edges: Array, out: Array) -> None:
         out[i] = cell
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Cells:
     """A domain cut into runs of codes: cell ``i`` begins at code ``edges[i]``, the first one at 0."""
 

@@ -14,7 +14,6 @@ t`` in 64-bit integers, where a public bound excludes overflow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -150,7 +149,7 @@ def _number(x: Fraction) -> str:
     return f"{'-' * (x < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Halfspace(Rule):
     """1 iff ``sum weights[j] * code_j / strides[j] > threshold``; no weights at all make a constant."""
 
@@ -165,7 +164,7 @@ class Halfspace(Rule):
     threshold: int
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if (
             len(self.weights) != len(self.columns)
             or len(self.strides) != len(self.columns)

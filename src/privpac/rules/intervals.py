@@ -16,11 +16,11 @@ must be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a publ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import comb, isqrt
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
@@ -159,7 +159,7 @@ MAX_POINTS = 5000
 """The most values a domain may have: 12.5 million rules, 200 MB for their scores."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Interval(Rule):
     """1 iff ``low <= code(x) < high``."""
 
@@ -170,7 +170,7 @@ class Interval(Rule):
     high: int
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
         positive_int(self.low, "low", minimum=0, maximum=self.domain.size)
@@ -287,7 +287,7 @@ def _scores(triangle: Array, n: int, empty: int) -> None:
     triangle[0] = empty
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Intervals(OneColumnClass):
     """All ranges of one column.
 
@@ -317,7 +317,7 @@ class Intervals(OneColumnClass):
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"interval": {}}
     rule_by_rule: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.check_domain()
         need_order(self.feature, self.domain)
         if self.domain is not None and self.domain.size > MAX_POINTS:

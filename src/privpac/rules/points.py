@@ -6,10 +6,10 @@ Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Codes
 from privpac.data import Domain, Texts, UserData
@@ -33,7 +33,7 @@ from privpac.rules.kernels.cuts import Line
 from privpac.rules.profile import Profile
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Point(Rule):
     """1 iff ``code(x) = code``; ``code=None`` never says 1."""
 
@@ -44,7 +44,7 @@ class Point(Rule):
     code: int | None
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
         if self.code is not None:
@@ -95,7 +95,7 @@ def point_labellings(points: Codes, rules: int, profile: Profile, A: int, B: int
     return Labellings(scores_of, lambda i: (rank == i).astype(np.uint8))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Points(LineClass, OneColumnClass):
     """One rule for each value of a column.
 
@@ -127,7 +127,7 @@ class Points(LineClass, OneColumnClass):
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"point": {}}
     layout: ClassVar[Layout] = "values"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.check_domain()
         if not isinstance(self.zero, bool):
             raise TypeError(f"zero must be True or False, got {type(self.zero).__name__}")
@@ -207,7 +207,7 @@ class Points(LineClass, OneColumnClass):
 # Single values as a tree: a star
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class StarTree(VC1Tree):
     """Points: the concept of a node says 1 on that one value; the root's says 0 everywhere.
 
@@ -238,7 +238,7 @@ class StarTree(VC1Tree):
     domain: Domain | None = None
     feature: str | None = None
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.domain is not None and not isinstance(self.domain, Domain):
             raise TypeError(
                 f"domain must be a Domain such as Integers(0, 100), or None; got {type(self.domain).__name__}"

@@ -18,13 +18,13 @@ Nothing here reads data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import log, prod
 from typing import Any
 
 import numpy as np
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -71,7 +71,7 @@ Draw = Callable[[int, np.random.Generator], UserData]
 """Draws a data set of so many users."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Population:
     """Users with records, a class of rules over their columns, and a name."""
 
@@ -276,7 +276,7 @@ def first_users(users: UserData, n_users: int) -> UserData:
     assert users.labels is not None
     records = int(users.offsets[n_users])
     columns = {name: values[:records] for name, values in users.codes.items()}
-    return replace(users, offsets=users.offsets[: n_users + 1], codes=columns, labels=users.labels[:records], _ids=None)
+    return evolve(users, offsets=users.offsets[: n_users + 1], codes=columns, labels=users.labels[:records], ids=None)
 
 
 def _joined(a: UserData, b: UserData) -> UserData:
@@ -303,7 +303,7 @@ def public_population(users: UserData, concept: ConceptClass, *, name: str = "th
     return Population(name, kept, bound)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class _Sampled(Population):
     """Data sets come from a function; ``users`` are one large draw of it."""
 
@@ -445,7 +445,7 @@ def standard_population(
 
 def _holding(m: int, people: Population) -> Population:
     """People of a law with ``m`` records each."""
-    return replace(people, name=f"{people.name}, {m} records per user", law=people.name)
+    return evolve(people, name=f"{people.name}, {m} records per user", law=people.name)
 
 
 def concept_with_domains(concept: ConceptClass) -> ConceptClass | None:
@@ -476,7 +476,7 @@ def _flipped(right: Array, noise: float, rng: np.random.Generator) -> NDArray[np
 # Models whose excess error is a formula
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Formula(Population):
     """Data sets of independent records; ``users`` is a public sample, the excess error of rules of the class does not
     come from it."""
@@ -537,11 +537,11 @@ class Formula(Population):
 
     def shown(self) -> Population:
         """The same model with a public sample as its users."""
-        people = replace(self, records_per_user=1).draw(SHOWN_RECORDS, np.random.default_rng(0))
-        return replace(self, users=people)
+        people = evolve(self, records_per_user=1).draw(SHOWN_RECORDS, np.random.default_rng(0))
+        return evolve(self, users=people)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class UniformCuts(Formula):
     """x uniform; the right rule cuts the first column in the middle."""
 
@@ -600,7 +600,7 @@ def _cuts(concept: ConceptClass, m: int, noise: float, rest: str) -> Population:
     return formula(UniformCuts, name, concept, m, noise)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class OnePointModel(Formula):
     """Half of the records at the right point, the others uniform elsewhere."""
 
@@ -661,7 +661,7 @@ def formula(model: type[Formula], name: str, concept: ConceptClass, m: int, nois
 # Models whose truth is a table
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class ListedModel:
     """Points that are equally likely, and what the right rule says there."""
 
@@ -799,7 +799,7 @@ def declared_population(
 # Who a person is matters more than x
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class DifferingPeople(Population):
     """Some people of another model keep one label instead.
 
@@ -870,7 +870,7 @@ def _sizes(m: int, n_users: int, rng: np.random.Generator) -> tuple[NDArray[np.i
     return sizes, place > 1 - HEAVY_SHARE
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class HeavyCuts(UniformCuts):
     """Two cuts on the first column, around its middle; the lower one is right for most."""
 
@@ -916,7 +916,7 @@ class HeavyCuts(UniformCuts):
         return super()._disagreement(first, lows, counts) - self._least
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class HeavyListed(Population):
     """Two rules on listed points; ``users`` hold every point with the labels of both in their shares."""
 

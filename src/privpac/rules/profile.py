@@ -9,7 +9,6 @@ the other, ``size`` later, and one more integer is summed beside them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, sqrt
@@ -87,7 +86,7 @@ def _distinct(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
     return np.concatenate([distinct[:-1], more]), place
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Statistic:
     """Base of the three statistics; see the module docstring for the formula."""
 
@@ -139,13 +138,13 @@ class Statistic:
         return offsets[place], np.ascontiguousarray(caps.reshape(-1, self.n_scores).T[:, place])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Exceeds(Statistic):
     """1 if the rule makes more than ``tolerance`` mistakes on the user's records."""
 
     tolerance: Table = 0
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         check_table(self.tolerance, name="tolerance", minimum=0)
 
     @property
@@ -164,7 +163,7 @@ class Graded(Statistic):
 
     levels: int
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         positive_int(self.levels, "levels", maximum=1 << 31)
 
     @property
@@ -176,7 +175,7 @@ class Graded(Statistic):
         return True
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Mean(Graded):
     """The user's error rate in steps of ``1/levels``, counted from the user's own best rule (a shift that cancels)."""
 
@@ -225,15 +224,15 @@ def _ratio_up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Regret(Graded):
     """How much worse than the user's own best rule, cut off at ``tau(m)`` records, in steps of ``1/levels``."""
 
     tau: Table
     levels: int = DEFAULT_LEVELS
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         check_table(self.tau, name="tau", minimum=1)
 
     def cap_of(self, m: int) -> int:
@@ -243,7 +242,7 @@ class Regret(Graded):
 # Scores
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Step:
     """Ids ``offset + starts[i] .. offset + starts[i+1] - 1`` have score ``scores[i]``; the last block ends at ``offset
     + end``."""
@@ -285,7 +284,7 @@ def _merge(a: Array, x: Array, b: Array, y: Array, starts: Array, scores: Array)
     return n
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Profile:
     """Integer scores (minimised) of every hypothesis of a class."""
 
@@ -406,7 +405,7 @@ def own_optimism(m: int, b: int, levels: int = DEFAULT_LEVELS) -> int:
     return isqrt(levels**2 * (m - t) ** 4 * b // (4 * t * t * (m - 2 * b) * m**3))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class HybridStatistic(Graded):
     """Clipped regret and per-user mean, folded together; the ids of the mean score follow those of the clip score."""
 

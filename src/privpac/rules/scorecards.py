@@ -7,7 +7,6 @@ may carry a calibration: how often the label was 1 in each of a few calibration 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -245,7 +244,7 @@ def calibration_bins_of(totals: NDArray[np.int64], edges: Sequence[int]) -> NDAr
     return np.searchsorted(np.array(edges, np.int64), totals, side="left")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Scorecard(Rule):
     """Points of every bin of every column; 1 iff their sum exceeds ``threshold``.
 
@@ -260,7 +259,7 @@ class Scorecard(Rule):
     label: str = "1"
     calibration: tuple[CalibrationBin, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if len(self.columns) != len(self.points) or not self.columns:
             raise ParameterError("a scorecard has points for each of its columns")
         for column, points in zip(self.columns, self.points):
@@ -436,7 +435,7 @@ def _whole(value: object) -> int:
 # declared order where several are.
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class ScorecardPerLabel(Rule):
     """A scorecard for each label, named by the scorecard's own ``label``."""
 
@@ -444,7 +443,7 @@ class ScorecardPerLabel(Rule):
     scorecards: tuple[Scorecard, ...]
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if len(self.scorecards) < 2 or len(set(self.names)) < len(self.scorecards):
             raise ParameterError("scorecards for several labels are two or more, each of a label of its own")
         if any(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 # ``split``, labels uniform.  A tree's *price* is ``ln(1/prior)`` in nats.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Side:
     """What a tree does on one side of its root: a label, or a test with a label where it holds and where not."""
 
@@ -57,7 +56,7 @@ class Side:
     labels: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeShape:
     """Tests with their prior weights, the chance to ask again, the number of labels, and the depth."""
 
@@ -161,7 +160,7 @@ _BLOCK = 1 << 13
 """Rows in work at a time: their bins stay in the cache."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class PairSums:
     """Weight of every label, and the weights of pairs of bins: one signed table, or one for every label."""
 
@@ -172,7 +171,7 @@ class PairSums:
         return "<PairSums>"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class TreeCells:
     """``D`` of label ``k = 1..c-1`` (weight of label k less that of label 0): in all, where a test holds, where two do.
 
@@ -236,7 +235,7 @@ def _add(bins: Array, weights: Array, bases: Array, places: Array, widths: Array
                 out[bases[r] + at + own[r] * width + other[r]] += weights[r]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CellsKernel:
     """Folds whole users into pair sums."""
 
@@ -333,7 +332,7 @@ class TreeQuestion(NamedTuple):
     value: int
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Branch:
     """What is done on one side: a label, or a question with a label where it holds and where not."""
 
@@ -341,7 +340,7 @@ class Branch:
     labels: tuple[int, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class SmallTree(Rule):
     """A question, and on each side of it a label or one more question.
 
@@ -358,7 +357,7 @@ class SmallTree(Rule):
     label: str = "1"
     names: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         known = {column.name: column.tests for column in self.columns}
         labels = len(self.names) or 2
         for asked in (self.root, self.yes.question, self.no.question):

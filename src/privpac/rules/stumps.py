@@ -11,7 +11,6 @@ feature and direction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import comb
@@ -113,7 +112,7 @@ def _sweep(order: Array, ends: Array, rank: Array, values: Array, cost: Any, out
         out[i] = min(out[i], base + least[1])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Column:
     """One column of T: every record's rank among the held values, and per direction what each labelling costs.
 

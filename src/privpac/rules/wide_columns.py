@@ -8,13 +8,12 @@ given, or spread evenly over the declared values; they are never quantiles of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array
@@ -43,7 +42,7 @@ _LOOKED_UP = 1 << 16
 MOST_BINS = 1 << 15
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Test:
     """A question about one column: ``cut`` u holds iff ``u <= bin < B``, ``is`` c iff ``bin == c``."""
 
@@ -52,7 +51,7 @@ class Test:
     value: int
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BinnedColumn:
     """A column, its bins and its tests."""
 

@@ -18,10 +18,10 @@ import logging
 import multiprocessing
 import os
 import threading
-from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Any
 
+from attrs import asdict, frozen
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -63,7 +63,7 @@ _PARTS = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg"
 _STEPS, _MAX_SPANS = {"minute": 16, "hour": 13, "day": 10}, 500  # characters of a time that name its span
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Configuration:
     """Where a worker finds its files; passed on through the environment, without secrets."""
 

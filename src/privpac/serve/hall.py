@@ -10,8 +10,9 @@ from __future__ import annotations
 import ipaddress
 import resource
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from attrs import frozen
 
 from privpac.serve.limits import MAX_BODY
 
@@ -30,7 +31,7 @@ class Guest(Protocol):
     def abort(self) -> None: ...
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Limits:
     """What clients may hold on to; times in seconds."""
 

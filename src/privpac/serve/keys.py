@@ -22,10 +22,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from attrs import asdict, evolve, frozen
 
 from privpac.errors import ModelFileError, ParameterError
 from privpac.files import write_whole
@@ -46,7 +47,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ApiKey:
     """One key, without its secret."""
 
@@ -157,7 +158,7 @@ class KeyStore:
             if identity not in keys:
                 raise ParameterError(f"there is no key of this id: {str(identity)[:20]!r}; see the list of keys")
             if keys[identity].revoked is None:
-                keys[identity] = replace(keys[identity], revoked=now())
+                keys[identity] = evolve(keys[identity], revoked=now())
         return keys[identity]
 
     @contextmanager

@@ -202,7 +202,7 @@ def _session(header: dict[str, Any], state: dict[str, Any], ledger: BudgetLedger
         state["queries"],
         Fraction(state["gamma"]),
         header["session_id"],
-        _voters=voters,
-        _secret=bytes.fromhex(state["secret"]),
-        _log=ledger.queries,
+        voters=voters,
+        secret=bytes.fromhex(state["secret"]),
+        log=ledger.queries,
     )

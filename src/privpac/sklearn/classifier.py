@@ -8,11 +8,11 @@ measured score is itself a release.  Use data-free steps before it, and score on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -215,7 +215,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         """The result with the name of what the rule predicts; "nothing" is a covered output, and predict says so."""
         if not released:
             return released
-        return replace(released, value=relabelled(released.value, self._label_name(y)))
+        return evolve(released, value=relabelled(released.value, self._label_name(y)))
 
     def _check_tree(self) -> None:
         """The rule "tree" and a tree come together; a delta goes with a tree, a scorecard, or a method that takes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+from attrs import evolve
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -177,7 +177,7 @@ class PrivateEstimator(GroupsAsked):
         else:
             with BudgetLedger.open(self.ledger) as book:
                 released = release_rule(learner, data, ledger=book)
-        return replace(released, warnings=(*released.warnings, *self._outside()))
+        return evolve(released, warnings=(*released.warnings, *self._outside()))
 
     def _columns(self, X: Matrix, *, reset: bool) -> dict[str, ColumnLike]:
         """Columns by name.

@@ -18,12 +18,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from attrs import define, field, frozen
 
 from privpac.api.learn import load
 from privpac.data import parse_feature
@@ -51,7 +51,7 @@ class Busy(PrivpacError):
     """Something is being learned already."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Declaration:
     """What a person says about a table on the page."""
 
@@ -68,7 +68,7 @@ class Declaration:
     on_invalid: str
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Offer:
     """A release that a person was shown the price of: exactly these words, or nothing."""
 
@@ -80,16 +80,16 @@ class _Offer:
     report: Path
 
 
-@dataclass
+@define(slots=False)
 class Desk:
     """The state of one run of the studio."""
 
     folder: Path
     ledger: Path | None = None
-    start: Path = field(default_factory=Path.cwd)
-    results: list[dict[str, Any]] = field(default_factory=list)
+    start: Path = field(factory=Path.cwd)
+    results: list[dict[str, Any]] = field(factory=list)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.folder = Path(os.path.realpath(self.folder))
         self._private = PrivateFolder(PREFIX, tempfile.gettempdir())
         self.private = self._private.path

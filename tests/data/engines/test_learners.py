@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import frozen
 from engine_tables import CODES, held, schema, table
 
 import privpac as pp
@@ -84,7 +84,7 @@ CUTS = pp.Thresholds(direction="both")
 TAXONOMY = Taxonomy({"a": "top", "b": "top", "c": "b"})
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Case:
     """A learner, the columns it reads, and whether it says its law."""
 

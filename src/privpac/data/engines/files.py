@@ -24,13 +24,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
+from attrs import field, frozen
 from polars.selectors import by_name
 
 from privpac.data.columns import arrow_frame, check_arrow, plain
@@ -53,7 +53,7 @@ GROUP_ROWS = 1 << 22
 """Row groups up to this are decoded whole."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class _File:
     path: Path
     rows: int
@@ -63,13 +63,13 @@ class _File:
     constants: dict[str, str | None]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class ParquetTable:
     """Files of one schema."""
 
     files: tuple[_File, ...]
     schema: dict[str, pl.DataType]
-    digests: dict[tuple[Path, tuple[str, ...]], tuple[int, int]] = field(default_factory=dict)
+    digests: dict[tuple[Path, tuple[str, ...]], tuple[int, int]] = field(factory=dict)
     """Of the files read to their ends, by the columns that were read."""
 
     @property

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import polars as pl
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Bytes
 from privpac.data.build import assemble, check_positive, invalid_labels, judged_labels
@@ -42,14 +42,14 @@ from privpac.guarantee import Unit, one_of
 VerdictCounts = dict[int, int]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Faults:
     """Missing and spoilt ids, for each column how many values got which bad verdict, and how many labels there are and
     are not 0."""
 
     absent: int = 0
     spoilt: int = 0
-    columns: Mapping[str, VerdictCounts] = field(default_factory=dict)
+    columns: Mapping[str, VerdictCounts] = field(factory=dict)
     positives: int = 0
     labels: int = 0
 
@@ -136,7 +136,7 @@ PlanStep = Callable[[UserData], UserData]
 """A method of ``UserData`` with its parameters, which are public; it may travel to a cluster."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Recipe:
     """From columns of whole users to bound users."""
 
@@ -240,7 +240,7 @@ class RecipeUsers:
 
     def _with(self, step: PlanStep, sample: UserData) -> Self:
         users = copy(self)
-        users._recipe, users._sample = replace(self._recipe, steps=(*self._recipe.steps, step)), sample
+        users._recipe, users._sample = evolve(self._recipe, steps=(*self._recipe.steps, step)), sample
         return users
 
     def fold(self, kernel: Kernel[_P]) -> _P:
@@ -299,10 +299,10 @@ class ChunkedUsers(RecipeUsers):
                 _, absent, spoilt = as_ids(batch.get_column(spec.user), spec.user)
                 accept_ids(spec.user, absent, spoilt, SPOILT, spec.on_invalid)
         nobody.records = sum(nobody.faults.values())
-        return replace(counts, tally=counts.tally.merge(nobody)) if counts.tally.records < rows else counts
+        return evolve(counts, tally=counts.tally.merge(nobody)) if counts.tally.records < rows else counts
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RawFaults:
     """Broken values of columns that are not bound yet."""
 

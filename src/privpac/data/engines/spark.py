@@ -29,7 +29,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -37,6 +36,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Words
@@ -190,7 +190,7 @@ ROWS = 1 << 19
 BYTES = 1 << 28
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Packing:
     """Frames of a task to packets, each with the slot of its part."""
 
@@ -299,7 +299,7 @@ JOB_FAILED = (
 # On the workers
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _PartitionTask:
     """A function of a partition's batches that gives at most one value, made silent."""
 
@@ -348,7 +348,7 @@ _READ: dict[str, Callable[[Iterable[pa.RecordBatch]], Iterator[Any]]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Pack:
     """Rows to packets, in silence."""
 
@@ -369,7 +369,7 @@ class _Pack:
             yield found
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Composed:
     """Ids in the form in which they are compared, before Spark parts the rows by them."""
 
@@ -387,7 +387,7 @@ class _Composed:
             yield found
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Fold:
     kernel: Kernel[Any]
     recipe: Recipe
@@ -438,7 +438,7 @@ def _joined(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]
         yield pl.concat(waiting)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Check:
     spec: TableSpec
 
@@ -449,7 +449,7 @@ class _Check:
         yield found
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Merge:
     kernel: Kernel[Any]
 

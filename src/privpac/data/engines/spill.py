@@ -13,13 +13,13 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from attrs import define, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Words
@@ -71,7 +71,7 @@ def check_place(place: str | os.PathLike[str] | None) -> None:
 # Parting
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class SpillPart:
     """A file of whole users: its rows, the least and the largest hash in it, and how many rows at most are not of one
     user."""
@@ -124,7 +124,7 @@ def _split(parts: list[SpillPart], user: str, folder: SpillFolder, used: int, ro
     return out
 
 
-@dataclass
+@define(slots=False)
 class _Open:
     """A part that is being written."""
 

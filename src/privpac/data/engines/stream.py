@@ -30,10 +30,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
+from attrs import frozen
 
 from privpac.data.engines.files import FILE_WORKERS, Order, ParquetTable, identified, open_table, tracked, whole_users
 from privpac.data.engines.lazy_plan import Chunk, ChunkedUsers, Faults, Recipe, doubted, faults_of
@@ -58,7 +58,7 @@ class _Source(Protocol):
     def chunks(self) -> Iterator[Chunk]: ...
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class _Ascending:
     """Files in which rows ascend by user id, or without a user column."""
 
@@ -78,7 +78,7 @@ class _Ascending:
         return whole_users(batches, self.spec.user, _share(self.chunk_rows), ascending=True)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class _Parted:
     """Parts on disk; the folder lives as long as this."""
 
@@ -95,7 +95,7 @@ class _Parted:
         return map(read_parts, packed_rows(self.parts, _share(self.chunk_rows)))
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class _Held:
     """The users of a table that is no larger than a chunk."""
 

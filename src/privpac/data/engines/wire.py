@@ -11,15 +11,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-import attrs
 import numpy as np
-from attrs import has
+from attrs import fields, has
 
 _HEAD = 8
 _PACKAGE = "privpac."
@@ -68,8 +66,8 @@ def _write(value: Any, tail: bytearray) -> Any:
             return ["enum", where, _write(value.value, tail)]
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return ["named", where, [_write(item, tail) for item in value]]
-        if has(kind) or is_dataclass(value):
-            names = [each.name for each in (attrs.fields(kind) if has(kind) else fields(value))]
+        if has(kind):
+            names = [each.name for each in fields(kind)]
             return ["data", where, [[name, _write(getattr(value, name), tail)] for name in names]]
     raise TypeError(f"a value of type {kind.__name__} cannot travel between processes")
 
@@ -114,7 +112,7 @@ def _read(node: object, tail: memoryview) -> Any:
         return found(_read(rest[1], tail))
     if kind == "named" and isinstance(found, type) and issubclass(found, tuple):
         return found(*(_read(item, tail) for item in rest[1]))
-    if kind == "data" and isinstance(found, type) and (has(found) or is_dataclass(found)):
+    if kind == "data" and isinstance(found, type) and has(found):
         record = object.__new__(found)
         for field, item in rest[1]:
             object.__setattr__(record, field, _read(item, tail))

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain, Integers
@@ -77,7 +77,7 @@ def median_simulations(target: MedianTarget) -> list[MedianSimulation]:
     ]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MedianSimulation(Simulation):
     """One mechanism on uniform numbers."""
 
@@ -119,7 +119,7 @@ def _found(simulation: MedianSimulation) -> tuple[int | None, float]:
 def median_point(target: MedianTarget, levels: int | str, n: int, epsilon: Fraction) -> InteriorPoint:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
-        return replace(target, epsilon=epsilon).point(levels, n)
+        return evolve(target, epsilon=epsilon).point(levels, n)
 
 
 def _numbers(top: int, n: int, seed: int) -> list[int]:
@@ -170,7 +170,7 @@ _MOST_VALUES = 1 << 64
 """Of a column that ``pp.quantile`` reads."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MedianTarget(Target):
     """A median of one number per user, up to ``alpha`` of the ranks, except with probability ``beta``; numbers are
     ``0..top`` in order."""

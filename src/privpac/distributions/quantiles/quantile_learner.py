@@ -24,7 +24,6 @@ above the ``i``-th quantile.  Nothing is assumed about the data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -243,13 +242,13 @@ class QuantileLearner(DistributionLearner):
 
 
 @register("quantile-table")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class QuantileTable:
     """Released quantiles of several columns."""
 
     columns: tuple[Quantiles, ...]
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not self.columns or not all(isinstance(part, Quantiles) for part in self.columns):
             raise ParameterError("a table of quantiles needs those of at least one column, and nothing else")
 

@@ -30,11 +30,11 @@ Costs change only at a value and right behind it: a law over 2**64 values is as 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Ints, Words
 from privpac.data import UserData
@@ -150,7 +150,7 @@ def own_votes(users: UserData, codes: Words, levels: int, q: Fraction, linear: b
     return np.concatenate([low, high])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class WeightedValues:
     """A kernel: how much weight of all users lies on each value of a column."""
 
@@ -185,7 +185,7 @@ def _gathered(codes: Words, weights: Ints) -> Weighted:
     return Weighted(distinct[sums > 0], sums[sums > 0])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RankLaw:
     """The law of one quantile over the codes ``least..most``; all fields are public."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from attrs import frozen
 
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -17,7 +18,7 @@ _Codes = tuple[int, ...]
 
 
 @register("quantiles")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Quantiles:
     """Released quantiles of one column, ascending.
 
@@ -43,7 +44,7 @@ class Quantiles:
     rounding: Fraction = Fraction(0)
     confidence: Fraction = Fraction(19, 20)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain) or not isinstance(self.feature, str):
             raise ParameterError("quantiles need the name of a column and its domain")
         if not self.q or any(not 0 < one < 1 for one in self.q):

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log2
 from typing import Any, NamedTuple
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -131,7 +130,7 @@ def pairwise_closed_form(
     )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Multiples(Sequence[Fraction]):
     """``step, 2 step, ...``, made one by one when looked at."""
 
@@ -299,7 +298,7 @@ def plan_scheffe(
     high = [_means(m, chance, max(0.0, chance - off - wanted.a0), values) for chance in p.tolist()]
     margin = np.minimum.reduce(low) - np.maximum.reduce(high) - SLACK * m
     found = least_users(clips, margin, rate, m, wanted, "hypothesis selection")
-    return found if len(witnesses) else replace(found, n_users=1)
+    return found if len(witnesses) else evolve(found, n_users=1)
 
 
 def clipped_mean(records: int, probability: Rational, rate: Rational, tau: Rational) -> float:
@@ -397,7 +396,7 @@ class ClipAim:
     public_n_users: int | None = field(default=None, kw_only=True, converter=whole_or_none, metadata=bounds(minimum=0))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class KnownPairs:
     """The probabilities ``q / unit`` of all pairs' sets, right up to ``rounding``, and the public cap on a user's
     records."""
@@ -416,7 +415,7 @@ class KnownPairs:
         )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ClipPlan:
     """What C2 needs to know; ``tau`` is the declared clip or None, ``pairs`` is None where ``P(W)`` is not known well
     enough.
@@ -530,7 +529,7 @@ def _certify(plan: ClipPlan, tau: Fraction | None) -> Certificate:
         shared |= {"alpha0": plan.alpha0 + off, "alpha1": plan.alpha1 - off}
     found = plan_pairwise(**shared, width=1, tau=tau, clip_step=_step(m, _MAX_PLANNED_CLIPS))
     assumption = _ASSUMES.format(alpha0=plan.alpha0)
-    return replace(found, n_users=None if lost else found.n_users, assumption=assumption)
+    return evolve(found, n_users=None if lost else found.n_users, assumption=assumption)
 
 
 def _step(m: int, clips: int) -> Fraction:

@@ -20,12 +20,12 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Array, Floats64
 from privpac.data import Domain
@@ -51,7 +51,7 @@ _TERMS = 1 << 20
 """Masses that are added up for one value of a distribution function without a formula."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Density:
     """Any density: ``logpdf`` of an array of numbers (one column) or of rows (several).
 
@@ -64,7 +64,7 @@ class Density:
     support: tuple[float, float] | None = None
     name: str = "density"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for part, needed in (("logpdf", True), ("cdf", False), ("sample", False)):
             given = getattr(self, part)
             if not callable(given) and (needed or given is not None):
@@ -132,7 +132,7 @@ def _differences(ends: Floats64, upper: Floats64) -> Floats64:
     return np.asarray(np.maximum(np.nan_to_num(np.concatenate([ends[:1], inner, upper[-1:]])), 0.0))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Pmf(Candidate):
     """Masses of listed values: by position, or by value."""
 
@@ -170,7 +170,7 @@ class Pmf(Candidate):
         return DiscreteDistribution(feature, domain, tuple(int(mass * unit) for mass in masses))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BinnedLaw(Candidate):
     """A piecewise constant density with rational weights."""
 
@@ -205,7 +205,7 @@ class BinnedLaw(Candidate):
         return tuple(int(weight * unit) for weight in self.weights)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class ScipyLaw(Candidate):
     """A frozen distribution of ``scipy.stats``: a law of one column with a distribution function."""
 
@@ -225,7 +225,7 @@ class ScipyLaw(Candidate):
         return FamilyDistribution(next(iter(domains)), self.law.dist.name, parameters)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class LineLaw(ScipyLaw):
     """A continuous one; ``normal`` holds mean and deviation if it is normal."""
 
@@ -253,7 +253,7 @@ class LineLaw(ScipyLaw):
         return GaussianDistribution((next(iter(domains)),), (float(mean),), ((float(deviation**2),),))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class IntegerLaw(ScipyLaw):
     """One on the integers."""
 
@@ -278,7 +278,7 @@ class IntegerLaw(ScipyLaw):
         return super().quantiles(levels) + 0.5
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Normal(Candidate):
     """A normal law of several columns."""
 
@@ -301,7 +301,7 @@ class Normal(Candidate):
         return GaussianDistribution(tuple(domains), tuple(self.mean), tuple(tuple(row) for row in self.covariance))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Product(Candidate):
     """Independent columns, each a candidate of its own."""
 
@@ -334,7 +334,7 @@ class Product(Candidate):
             raise ParameterError(f"{self.name} describes {len(self.parts)} columns, the data have {len(domains)}")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Joint(Candidate):
     """A :class:`Density`."""
 

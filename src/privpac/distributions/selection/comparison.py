@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +20,7 @@ from math import lcm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64, Ints
@@ -203,7 +203,7 @@ BIN_BITS = 40
 # The comparison of all pairs
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class CandidateComparison(ABC):
     """The integers ``q[P, Q]`` at resolution ``unit``; concrete ones know how to count records in sets."""
 
@@ -268,7 +268,7 @@ def scheffe_range(q: Any, unit: int, top: int, cap: int | None, neighbours: Neig
 # Ranks
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Ranked:
     """Cells with ranks and masses; ``total`` is what integer masses sum to, 1 for floats."""
 
@@ -401,7 +401,7 @@ def integer_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) 
     return Ranked(LineCells.at_edges(feature, domain, edges), above, below, masses, 1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class RankComparison(CandidateComparison):
     """Sets given by ranks in cells."""
 
@@ -466,7 +466,7 @@ def points_of(users: UserData, domains: Mapping[str, Domain]) -> Floats64:
     return np.column_stack([values_of(domain, users.codes[name]) for name, domain in domains.items()])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class DensityComparison(CandidateComparison):
     """Sets decided at the records themselves."""
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -185,7 +184,7 @@ _TEXTS = {"race", "ridge", "learner", "theta", "stop", "alpha", "coins", "share"
 
 
 @register("agreed")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class AgreedRule(Rule):
     """What an item of a task says about named columns."""
 
@@ -195,7 +194,7 @@ class AgreedRule(Rule):
     parameters: tuple[tuple[str, int | str], ...] = ()
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self._hypothesis is None:
             raise ParameterError("these bytes are no rule of the task")
 
@@ -293,7 +292,7 @@ def _condition(rule: Hypothesis | None, columns: Mapping[str, Domain]) -> str:
 _MOST_REPEATS = 64
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Items:
     """Counts of the users' items; users with nothing to say are not counted."""
 
@@ -505,7 +504,7 @@ class AgreementLearner(Composed, Selection):
 # with people who are to be protected.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SimulatedAgreement:
     """What people named, for each of several seeds: the share of the most voted rule, of the two most voted, of people
     with nothing to say, and the error of the most voted rule on all records."""

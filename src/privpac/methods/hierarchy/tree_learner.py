@@ -41,7 +41,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -133,7 +132,7 @@ class PartSizes:
             raise ParameterError("give parts or users_per_part, not both")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class BoundTree:
     """A tree with its columns, the users bound to it, and what is to be said with the result."""
 
@@ -205,7 +204,7 @@ class PartVotes(Protocol):
     def votes(self, level: int) -> Mapping[Node, int]: ...
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class NamedParts:
     """Parts given by their nodes."""
 
@@ -223,7 +222,7 @@ class NamedParts:
 # The draws
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class NodeChoice:
     """A depth and a node at it, for a bound tree; ``point`` replaces the rank law, ``delta`` is that of the choosing
     law."""
@@ -355,7 +354,7 @@ class Ranks:
         return self.hi is not None or self.K is not None
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Split:
     """What each draw spends, and the ranks."""
 
@@ -404,7 +403,7 @@ class Split:
         return short if short.K + 2 - short.hi < plain.K + 2 - plain.hi else plain
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _SplitQuestion:
     height: int
     width: int | None
@@ -503,7 +502,7 @@ class TreeAim:
     strict: bool = False
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeAccuracy:
     """Budget and ranks, how users form parts, and the target."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -83,7 +83,7 @@ def tree_simulations(target: TreeTarget) -> list[Simulation]:
     return [TreeSimulation(target), *every]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PathSelection(Simulation):
     """Selection from all cut-offs, as it is predicted for their class."""
 
@@ -113,7 +113,7 @@ class PathSelection(Simulation):
         return self._rules.limit(records_per_user, n_users)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeSimulation(Simulation):
     """The tree learner, with its usual ranks or, with ``ranks``, those of the certificate for so many records."""
 
@@ -169,7 +169,7 @@ class TreeSimulation(Simulation):
 
     def found(self, records_per_user: int) -> tuple[int | None, float]:
         """With the certificate's ranks, where there is one."""
-        planned = replace(self, ranks=records_per_user)
+        planned = evolve(self, ranks=records_per_user)
         return super(TreeSimulation, planned).found(records_per_user)
 
     def limit(self, records_per_user: int, n_users: int) -> int:
@@ -189,9 +189,9 @@ class TreeSimulation(Simulation):
         try:
             found = target.certificate(m)
         except (ParameterError, TooLargeError):
-            return replace(self, ranks=None)._usual(target.epsilon)
+            return evolve(self, ranks=None)._usual(target.epsilon)
         if found.n_users is None:
-            return replace(self, ranks=None)._usual(target.epsilon)
+            return evolve(self, ranks=None)._usual(target.epsilon)
         ranks = {name: found[name] for name in ("epsilon1", "hi", "K")}
         grouped = found["users_per_part"]
         return TreeLearner(
@@ -307,7 +307,7 @@ def _certified(**asked: Any) -> Certificate:
     return plan_tree(**asked)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeTarget(Target):
     """Error ``alpha`` with probability ``1 - beta`` for one node of a tree, some node being right."""
 
@@ -368,11 +368,11 @@ class TreeTarget(Target):
         return tree_simulations(self)
 
     def exactly(self, n_users: int) -> Self:
-        return replace(self, within=n_users)
+        return evolve(self, within=n_users)
 
     @property
     def drawn(self) -> Self:
-        return replace(self, simple=False)
+        return evolve(self, simple=False)
 
     def recommend(self, plan: PlanView) -> Choice:
         """Votes, whatever else needs fewer users: the reason says what does."""
@@ -381,8 +381,7 @@ class TreeTarget(Target):
 
     def annotated(self, rows: Sequence[PlanRow], sizes: Sequence[int]) -> tuple[PlanRow, ...]:
         return tuple(
-            replace(row, note=_compared(self.tree, rows[0], row, sizes)) if row.method == _EVERY else row
-            for row in rows
+            evolve(row, note=_compared(self.tree, rows[0], row, sizes)) if row.method == _EVERY else row for row in rows
         )
 
     def stated(self, typed: Mapping[str, str]) -> dict[str, str]:

@@ -32,11 +32,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.bisection import half_way, least, least_between, narrow
@@ -59,7 +59,7 @@ def odds(x: float) -> float:
     return math.exp(-x) / (1 + math.exp(-x)) if x > 0 else 1 / (1 + math.exp(x))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeBudget:
     """What one run spends on a public tree: rates of the two laws, and how sure each of them is.
 
@@ -79,7 +79,7 @@ class TreeBudget:
     """For a depth found in the window of ranks ``hi..K+1`` by other means than the rank law: its failure.  Simple form
     only."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         positive_int(self.height, "height", minimum=0)
         positive(self.epsilon1, "epsilon1")
         if self.width is not None:
@@ -440,7 +440,7 @@ def plan_tree(
     return _planned(ask) if within is None else _planned_within(ask, positive_int(within, "within"))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _TreeQuestion:
     """A planning question."""
 

@@ -37,11 +37,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from attrs import frozen
 from flint import arb
 
 from privpac.arrays import Floats64, Ints
@@ -314,7 +314,7 @@ SHARES: Floats64 = 2.0 ** (-np.arange(1, 36 * 12 + 1) / 12)
 COSTS: Floats64 = 2.0 ** (np.arange(-30 * 8, 10 * 8 + 1) / 8)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ReductionPlan:
     """Constants of a transformation and the promise recomputed from them.
 
@@ -409,7 +409,7 @@ def integer_costs(
     return steps * unit
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class ReductionTask:
     """What is affordable with a target ``(epsilon, delta)``: for every share and every cost ``a`` the largest ``b``."""
 

@@ -23,7 +23,6 @@ unordered data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
@@ -31,7 +30,7 @@ from math import comb, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Bools, Bytes, Ints
 from privpac.data import UserData
@@ -117,7 +116,7 @@ USERS = ("hybrid", "one", "whole")
 _Places = tuple[int, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class BoundSplit:
     """A class filled in with columns and domains, and users with at least one record each."""
 
@@ -409,7 +408,7 @@ def _part(users: UserData, chosen: Ints, picks: Ints | None) -> UserData:
     codes = {name: values[rows] for name, values in part.codes.items()}
     labels = None if part.labels is None else part.labels[rows]
     bound = {name: domain for name, domain in part.features.items() if name in codes}
-    return replace(part, offsets=offsets, codes=codes, labels=labels, features=bound, _raw={}, _ids=None)
+    return evolve(part, offsets=offsets, codes=codes, labels=labels, features=bound, raw={}, ids=None)
 
 
 def _relabelled(part: UserData, labels: Bytes, unit: Unit) -> UserData:
@@ -419,8 +418,8 @@ def _relabelled(part: UserData, labels: Bytes, unit: Unit) -> UserData:
         # The inner algorithm sees T alone: not even the other texts of the data.
         held, place = ranked(codes[name])
         codes[name], words[name] = place.astype(np.uint64), vocabulary.gather(held)
-    shape: dict[str, Any] = {"default_rule": "first", "_raw": {}, "_ids": None, "_vocabularies": words}
-    return replace(part, labels=labels.astype(np.uint8), codes=codes, unit=unit, features=bound, **shape)
+    shape: dict[str, Any] = {"default_rule": "first", "raw": {}, "ids": None, "vocabularies": words}
+    return evolve(part, labels=labels.astype(np.uint8), codes=codes, unit=unit, features=bound, **shape)
 
 
 def _filled(users: UserData) -> UserData:
@@ -431,7 +430,7 @@ def _filled(users: UserData) -> UserData:
     sizes = users.sizes
     empty = np.flatnonzero(sizes == 0)
     bound = {name: domain for name, domain in users.features.items() if name in users.codes}
-    users = replace(users, features=bound, _raw={})
+    users = evolve(users, features=bound, raw={})
     if len(empty) == 0 or any(domain is not None and domain.open for domain in bound.values()):
         return users
     assert users.labels is not None
@@ -443,4 +442,4 @@ def _filled(users: UserData) -> UserData:
         codes[name] = np.insert(values, at, np.uint64(domain.value_range()[0]))
     labels = np.insert(users.labels, at, np.uint8(0))
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.maximum(sizes, 1))])
-    return replace(users, offsets=offsets, codes=codes, labels=labels)
+    return evolve(users, offsets=offsets, codes=codes, labels=labels)

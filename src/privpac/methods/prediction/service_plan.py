@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Floats64
 from privpac.composition import zcdp_budget
@@ -95,7 +95,7 @@ Made = tuple[ReductionPlan, int, Fraction, float, float]
 """Constants of the relabelling, voters, gamma, the estimate and its part from the relabelling."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ServicePlan:
     """A predictor, the error it is expected to add (an estimate), and the excess error that is certified.
 
@@ -215,7 +215,7 @@ def plan_service(
     return ServicePlan(predictor, usual, noise, min(1.0, sure), asked.beta)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Asked:
     """The question, read and checked; numbers of answers and budgets are those of one epoch."""
 
@@ -390,7 +390,7 @@ def service_simulations(target: ServiceTarget) -> list[ServiceSimulation]:
     return [] if made.people(_NAMED) is None else [made]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ServiceSimulation(Simulation):
     """The service on the population that was supplied, or else on the standard model."""
 
@@ -455,7 +455,7 @@ def answers(people: Population, voters: tuple[int, ...], gamma: float) -> Floats
     return np.asarray(1 / (1 + np.exp(np.clip(-gamma * (2 * ones - len(voters)), -700, 700))))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ServiceTarget(Target):
     """``queries`` answers, each with an excess error of at most ``alpha``, with probability ``1 - beta``."""
 

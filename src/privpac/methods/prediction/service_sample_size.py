@@ -39,11 +39,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from attrs import evolve, frozen
 
 from privpac.arrays import Floats64, Ints
 from privpac.bisection import least, least_between
@@ -104,7 +104,7 @@ _ASSUMES = f"{_USERS}; a proper inner learner"
 _MAX_UNITS = 1 << 36
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ReductionExcess:
     """How much worse than the best rule the result may be, term by term; ``total`` holds but for the failure."""
 
@@ -323,7 +323,7 @@ def most_wrong_answers(queries: int, share: Rational, failure: Rational) -> int:
     return 0 if enough(0) else least_between(enough, 0, k)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Service:
     """Public constants of a service for ``split.n_users`` people, and the excess that they promise."""
 
@@ -333,7 +333,7 @@ class Service:
     excess: float
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ServiceTask:
     """A budget, a number of answers and a failure; ``best`` chooses the constants for a number of people."""
 
@@ -446,7 +446,7 @@ class ServiceTask:
         if self.delta > 0 and self._poisson and apart > 0:
             most = Fraction(math.floor(math.log(plan.labellings) / apart * (1 - SLACK) * 2.0**60), 1 << 60)
             if 0 < most < plan.eta:
-                plan = replace(plan, eta=most)
+                plan = evolve(plan, eta=most)
         return plan
 
     def _sizes(self, t: int, w: int) -> tuple[float, float, float, float, float]:

@@ -23,13 +23,13 @@ import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Ints, Words
@@ -126,7 +126,7 @@ class _Memory:
         drawn = {
             digest: Answer(number + n, ask.draw(i, number + n), True) for n, (digest, i) in enumerate(new.items(), 1)
         }
-        self._known |= {digest: replace(answer, fresh=False) for digest, answer in drawn.items()}
+        self._known |= {digest: evolve(answer, fresh=False) for digest, answer in drawn.items()}
         self._shares[ask.key] = used + len(new)
         return [drawn.get(digest, self._known[digest]) for digest in ask.digests]
 
@@ -135,7 +135,7 @@ class _Memory:
         return len(self._known) if key is None else self._shares.get(key, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class QueryBatch:
     """Queries of one client, as codes, that are answered together or not at all."""
 
@@ -144,7 +144,7 @@ class QueryBatch:
     share: int | None = None
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class PredictionSession:
     """Answers label queries under one guarantee; private state, not a release.
 
@@ -173,7 +173,7 @@ class PredictionSession:
 
     def on(self, ledger: BudgetLedger) -> PredictionSession:
         """The same session counted by the ledger that paid for it."""
-        return replace(self, _log=ledger.queries)
+        return evolve(self, log=ledger.queries)
 
     # What may be shown
 

@@ -25,7 +25,6 @@ import math
 import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import permutations, product
@@ -33,7 +32,7 @@ from math import factorial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from flint import arb
 
 from privpac.arrays import Bytes, Ints, Words
@@ -399,7 +398,7 @@ class VotePredictor:
         if ledger is None:
             return session
         ledger.queries.open(session_id, self.queries)
-        return replace(session, session_id=session_id).on(ledger)
+        return evolve(session, session_id=session_id).on(ledger)
 
     def bind(self, data: Users) -> tuple[BoundSplit, str]:
         """Every check that can fail; nothing is spent yet."""
@@ -418,10 +417,10 @@ class VotePredictor:
             self.queries,
             self.gamma,
             secrets.token_hex(16),
-            _voters=voters,
-            _secret=secrets.token_bytes(32),
-            _log=PredictionSession.in_memory(self.queries),
-            _rng=None if rng.secure else rng,
+            voters=voters,
+            secret=secrets.token_bytes(32),
+            log=PredictionSession.in_memory(self.queries),
+            rng=None if rng.secure else rng,
         )
         return cast("Released", session)
 

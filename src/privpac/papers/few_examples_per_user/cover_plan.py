@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Floats64
@@ -138,7 +138,7 @@ def _from_cover(
     draw: Callable[..., Array],
 ) -> Ready:
     told = {"alpha": _aim(target), "beta": target.beta, "records_per_user": m}
-    learner, cover = cover_learner(replace(target, epsilon=epsilon), told), _cover_of(target)
+    learner, cover = cover_learner(evolve(target, epsilon=epsilon), told), _cover_of(target)
     top = read_top(cover.unit, learner.plan(cover).clip)
     reach = cover.range(top, learner.cap, Neighbours(target.neighbours))
     return Ready(lambda users: cover.scores(users, top), float(epsilon) / reach, distances, draw, target.domains)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -220,7 +219,7 @@ def _weight_scores(table: Ints, weights: Ints) -> Ints:
 # Mass functions
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DiscreteCover(Cover):
     """All mass functions on a domain's values in multiples of ``1 / units``, in lexicographic order of their counts."""
 
@@ -289,7 +288,7 @@ class DiscreteCover(Cover):
         return _composition_scores(table, self.size, values, self.units)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ProductCover(Cover):
     """All products of mass functions in multiples of ``1 / units``; the last column's member changes fastest."""
 
@@ -369,7 +368,7 @@ def grid_points(axes: Sequence[Sequence[int]]) -> Ints:
 MAX_GRID, MAX_LINE = 3000, 4096
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class LocationCover(Cover):
     """Normal laws of one column with known deviation: means ``start + step * i``, everything exact but ``P(W)``.
 
@@ -451,7 +450,7 @@ def location_cover(
     return LocationCover(feature, domain, -step * Fraction(size - 1, 2), step, size, deviation, unit, radius)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class GridCover(Cover):
     """Normal laws of several columns with known variance: means on a cubic grid, compared direction by direction."""
 
@@ -574,7 +573,7 @@ MAX_SCALES = 5000
 EDGES = 2048
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class ScaleCover(Cover):
     """Normal laws of one column with unknown mean and variance."""
 
@@ -700,7 +699,7 @@ MAX_NORMALS = 256
 SAMPLES = 1 << 15
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class CovarianceCover(Cover):
     """Normal laws listed one by one."""
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -214,7 +213,7 @@ _MAX_PAIRS = 5 * 10**6
 """The most pairs of retained sets that may be compared."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class _Users:
     """Users by number: a table, or a list of anything."""
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +250,7 @@ class PairwiseSelection(Composed, Selection):
         shown |= {"levels": self.levels} if self.weighted else {}
         shown |= {} if self.aim.records_per_user is None else {"records_per_user": self.aim.records_per_user}
         released = self.release_rule(bound, self._law(bound), rng, shown, "pairwise selection")
-        return replace(released, warnings=(*released.warnings, *bound.notes)) if bound.notes else released
+        return evolve(released, warnings=(*released.warnings, *bound.notes)) if bound.notes else released
 
 
 def growing_clip(alpha: Fraction) -> Callable[[int], int]:

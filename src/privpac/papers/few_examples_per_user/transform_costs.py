@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from attrs import frozen
 
 from privpac.bisection import half_way, least, narrow
 from privpac.errors import InfeasibleError, ParameterError
@@ -252,7 +253,7 @@ _RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 (``design_trim``)."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TransformChoice:
     """``choice`` is "group", "clip" or "trim"; ``predicted`` the excess error of each (``inf``: out of reach)."""
 

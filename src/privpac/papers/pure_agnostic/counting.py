@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,7 @@ def _robust(m: int, value: Fraction, radius: Fraction, alpha: Fraction) -> int:
     return robust_t(near, value, radius, alpha) * m // max(near, 1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RobustTolerance:
     """``t(m)``: the tolerance that separates error rates ``alpha`` apart best when the least error is ``value`` up to
     ``radius``."""
@@ -519,7 +518,7 @@ def _divergence(y: float, p: float) -> float:
 # Shared
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _AgnosticTask:
     log_h: float
     dimension: int
@@ -639,7 +638,7 @@ def _rate(epsilon: Rational, neighbours: Neighbours | str) -> float:
 # rule in H that disagrees with it on mass at most ``alpha``; its log size is what a selection over it costs.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PointsSize:
     """``hashes`` hash functions into ``buckets`` buckets each; ``size`` rules in all."""
 
@@ -679,7 +678,7 @@ def _buckets(alpha: Fraction, beta: Fraction, k: int) -> int:
     return buckets
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BoostedSize:
     """``rounds`` rounds of majority, each over ``copies`` fresh copies of the base representation."""
 

@@ -16,14 +16,13 @@ of the number of records; privacy holds for any such functions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Ints
 from privpac.data.users import SALT, Kernel, UserData
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class OrderedUsers(UsersView):
     """Groups of bound users, each user's records in increasing order of one column."""
 
@@ -77,7 +76,7 @@ class OrderedUsers(UsersView):
 def _sort(users: UserData, column: str) -> UserData:
     assert users.labels is not None
     key, tag = sort_within_users(users.codes[column], users.labels, users.offsets)
-    return replace(users, codes={column: key}, features={column: users.features[column]}, labels=tag, _raw={})
+    return evolve(users, codes={column: key}, features={column: users.features[column]}, labels=tag, raw={})
 
 
 def ordered(bound: Bound) -> Bound:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
+
+from attrs import evolve, frozen
 
 from privpac.auditing.refutation import Claim
 from privpac.auditing.rule_laws import DrawnTrial, Trial, Votes, rule_claim, selection_votes
@@ -64,7 +65,7 @@ def counting_claim(target: Any, line: PlannedMethod, found: Certificate, records
     assert found.n_users is not None
     if not found.parameters.get("estimator"):
         return rule_claim(target, line, found, records_per_user, counting_votes)
-    trial = Trial(replace(target), line, found.parameters, records_per_user, counting_votes)
+    trial = Trial(evolve(target), line, found.parameters, records_per_user, counting_votes)
     m = min(records_per_user, trial.learner(found.n_users).max_records or records_per_user)
     return DrawnTrial(target, m, trial.noise, trial.learner, False).claim(line.name, found.n_users)
 
@@ -161,7 +162,7 @@ def _any_records(goal: RuleGoal, m: int) -> Certificate:
     return _represented(goal)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Redrawn:
     """A selection from a public set that is drawn anew for every run: it may be a bad one."""
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -116,7 +115,7 @@ class Hypotheses(ABC):
         return positive_int(hypothesis, "value", minimum=0, maximum=self.size - 1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ClassHypotheses(Hypotheses):
     """The class itself; every concept is its own only partner, so the score is the plain count."""
 
@@ -139,14 +138,14 @@ class ClassHypotheses(Hypotheses):
         return users.fold(self.concept.kernel(Exceeds(tolerance)))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Subset(Hypotheses):
     """Some rules of the class, by id; with nothing forgiven the score through all of the class is the plain count."""
 
     concept: ConceptClass
     ids: tuple[int, ...]
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not self.ids or len(set(self.ids)) < len(self.ids):
             raise ParameterError("a subset needs at least one id, and each of them once")
 
@@ -210,7 +209,7 @@ def _count_pairs(
                     counts[h, c] += np.int64(bad) + np.int64(far)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _PairKernel:
     """Counts for every pair (rule, concept); partial counts of disjoint users add up."""
 
@@ -288,14 +287,14 @@ class PairHypotheses(Hypotheses):
 
 
 @register("majority")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Majority(Rule):
     """1 iff more than half of the rules say 1; a tie is 0."""
 
     rules: tuple[Rule, ...]
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not self.rules or not all(isinstance(rule, Rule) for rule in self.rules):
             raise ParameterError("a majority needs at least one rule")
 
@@ -320,7 +319,7 @@ class Majority(Rule):
         return cls(tuple(rule_from_dict(rule) for rule in values["rules"]), values["label"])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MajorityHypotheses(PairHypotheses):
     """One rule from each round; a round is the union of several sets.  Ids count the last round fastest."""
 
@@ -340,7 +339,7 @@ class MajorityHypotheses(PairHypotheses):
         return prod(self.sizes)
 
     def on(self, concept: ConceptClass) -> MajorityHypotheses:
-        return replace(
+        return evolve(
             self, concept=concept, rounds=tuple(tuple(part.on(concept) for part in parts) for parts in self.rounds)
         )
 
@@ -410,7 +409,7 @@ _ALPHA = bounds(minimum=Fraction(1, 10**12), below=1)
 _BETA = bounds(minimum=Fraction(1, 10**100), below=1)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FiniteRepresentation(ProbabilisticRepresentation):
     """The class itself: every concept represents itself."""
 
@@ -418,7 +417,7 @@ class FiniteRepresentation(ProbabilisticRepresentation):
     alpha: Fraction = Fraction(0)
     beta: Fraction = Fraction(0)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules, got {type(self.concept).__name__}")
         if self.alpha != 0 or self.beta != 0:
@@ -779,7 +778,7 @@ KNOWN = 1 << 22
 
 
 @register("hash-bucket")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class BucketRule(Rule):
     """1 iff ``((a (code + 1) + b) mod prime) mod buckets = bucket``; ``bucket=None`` never says 1."""
 
@@ -792,7 +791,7 @@ class BucketRule(Rule):
     bucket: int | None
     label: str = "1"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         check_hash(self.a, self.b, self.prime, self.buckets, self.domain.size)
         if self.bucket is not None:
             positive_int(self.bucket, "bucket", minimum=0, maximum=self.buckets - 1)
@@ -893,7 +892,7 @@ def _changes(starts: Array, place: Array, wrong: Array, heavy: Array, change: Ar
             change[place[i]] += np.int64(wrong[i]) - np.int64(heavy[u])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Counts:
     """What disjoint groups of users add up: per value and hash the terms of the minimum, per hash and bucket ``U_j``
     (less ``Z_j``)."""
@@ -910,7 +909,7 @@ class _Counts:
         return _Counts(self.zero_rule + other.zero_rule, values, terms, self.touched + other.touched)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Kernel:
     hypotheses: HashedPointSet
     column: str

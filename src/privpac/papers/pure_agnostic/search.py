@@ -20,15 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import flint
 import numpy as np
-from attrs import field, frozen
+from attrs import define, field, frozen
 from attrs import field as attrs_field
 from flint import arb
 from numpy.typing import NDArray
@@ -205,7 +203,7 @@ class MedianPlaces(NamedTuple):
     drop: Codes
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MedianKernel:
     """Collects the places of users for one interval of cuts ``lower..upper``, ``lower < upper``."""
 
@@ -472,7 +470,7 @@ def _selected(scores: Sequence[int], rate: Fraction) -> list[arb]:
 # All paths
 
 
-@dataclass
+@define(slots=False)
 class _Paths:
     """The integer scores met on the way, and the table of probabilities at each precision asked for."""
 
@@ -482,8 +480,8 @@ class _Paths:
     median_rate: Fraction
     branch: str
     branch_rate: Fraction
-    _medians: dict[tuple[int, int, int], list[int]] = dataclass_field(default_factory=dict, init=False)
-    _tables: dict[int, list[arb]] = dataclass_field(default_factory=dict, init=False)
+    _medians: dict[tuple[int, int, int], list[int]] = field(factory=dict, init=False)
+    _tables: dict[int, list[arb]] = field(factory=dict, init=False)
 
     def _least(self, first: int, last: int) -> int:
         return min(self.counts[first : last + 1])

@@ -9,7 +9,6 @@ that looks only at that user.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,7 +65,7 @@ def _pieces(users: UserData, sizes: tuple[int, ...]) -> list[UserData]:
     return [users.take(exact), *cut]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Cutting:
     """A kernel that sees users cut down to admissible sizes."""
 
@@ -91,7 +90,7 @@ def fold_pieces(pieces: Iterable[UserData], kernel: Kernel[P]) -> P:
     return first
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class UsersView:
     """Users seen another way; the schema is that of the base."""
 
@@ -110,7 +109,7 @@ class UsersView:
         return self.base.label_name
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class AdmissibleUsers(UsersView):
     """A view of users in which everyone holds an admissible number of records."""
 

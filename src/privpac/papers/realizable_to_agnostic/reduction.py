@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 import warnings as python_warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, permutations, product
@@ -30,7 +29,7 @@ from math import comb, factorial, log, prod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import UserData
@@ -431,7 +430,7 @@ class AgnosticReduction(Composed, Learner):
         hidden |= {"split_rate": law.split_rate} if law.split_size is None else {"split_size": law.split_size}
         hidden |= {"epsilon_inner": self.inner.guarantee.epsilon, "delta_inner": self.inner.guarantee.delta}
         method = f"agnostic reduction of {released.learner or type(self.inner).__name__}"
-        return replace(
+        return evolve(
             released,
             guarantee=self.guarantee,
             insecure=False,
@@ -548,14 +547,14 @@ class EmpiricalLearner(Learner):
 
     @staticmethod
     def _drawn(users: UserData, places: Any) -> UserData:
-        return replace(users.take(places), _ids=None, default_rule="first")
+        return evolve(users.take(places), ids=None, default_rule="first")
 
     def draw(self, bound: UserData, rng: Rng) -> Released:
         places = below(np.full(self.draws, self.size), rng)
         released = _run(self.base, self._drawn(bound, places), rng)
         shown = dict(released.parameters) | {"draws": self.draws, "size": self.size}
         method = f"{released.learner or type(self.base).__name__} on draws with replacement"
-        return replace(released, guarantee=self.guarantee, insecure=False, parameters=shown, learner=method)
+        return evolve(released, guarantee=self.guarantee, insecure=False, parameters=shown, learner=method)
 
     def law(self, data: Users, max_draws: int = MAX_SPLITS) -> Law:
         """Averaged over all draws, as multisets where the base learner ignores the order of units."""

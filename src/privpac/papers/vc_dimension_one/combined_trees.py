@@ -11,16 +11,17 @@ together have VC dimension 2.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, ClassVar, Self
+
+from attrs import evolve, frozen
 
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
 from privpac.rules.hierarchies.base import Node, VC1Tree
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Combined(VC1Tree):
     """What both share: one column of texts, and nodes ``(number of the tree, its node)``."""
 
@@ -95,7 +96,7 @@ class Combined(VC1Tree):
     def with_columns(self, columns: Mapping[str, Domain]) -> Self:
         ((feature, domain),) = columns.items()
         named = tuple(tree.with_columns(dict.fromkeys([feature], *tree.declared().values())) for tree in self.trees)  # type: ignore[arg-type]
-        return replace(self, trees=named, feature=feature, domain=domain)
+        return evolve(self, trees=named, feature=feature, domain=domain)
 
     def describe(self, v: Any) -> str:
         return self.trees[v[0]].describe(v[1]) if v != self.root else "the root"
@@ -139,7 +140,7 @@ def _one_column(trees: Sequence[object]) -> None:
             raise ParameterError("only trees on one column can be combined")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Glued(Combined):
     """Trees side by side; the root is ``()``."""
 
@@ -210,7 +211,7 @@ class Glued(Combined):
         )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Grafted(Combined):
     """``trees[1]`` on the node ``at`` of ``trees[0]``; the root is that of ``trees[0]``."""
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import isnan
@@ -74,7 +73,7 @@ def code_of(domain: Domain, x: object) -> int | None:
     return domain.code(x)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Column:
     """One encoded column."""
 
@@ -133,7 +132,7 @@ Depths = Array
 """Depths: int64, or Python integers in an object array for trees of height 2**63 and more."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Places:
     """The records of a data set on the nodes that occur, in preorder.
 
@@ -341,7 +340,7 @@ def exact_parts(at: Array, flips: Array, offsets: Array, end: Array, concept: Ar
     return out
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class PartNodes:
     """The node of every part."""
 
@@ -910,7 +909,7 @@ def check_mode(tree: VC1Tree, mode: str) -> None:
 # public tree.
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class NodeTally:
     """A kernel: users by the node of their records."""
 
@@ -929,7 +928,7 @@ class NodeTally:
         return a + b
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class NodeCounts:
     """Counted nodes, as the draws read them."""
 

@@ -14,11 +14,11 @@ has a row outside A.  A and B are the witness of VC dimension 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Bytes, Ints
@@ -141,7 +141,7 @@ def _not_vc1(rows: Bytes, kept: Ints, columns: Bytes, node_of: Ints, a: int, i: 
     return NotVC1Error(message, (x, y), four)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class ExplicitTree(VC1Tree):
     """A finite tree; node 0 is the root, node i the i-th distinct column in order of first appearance.
 
@@ -164,7 +164,7 @@ class ExplicitTree(VC1Tree):
     domain: Domain | None = None
     feature: str | None = None
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for array in (self.f, self.node_of, self.parent, self.row_node):
             array.setflags(write=False)
         if bool((self.layout.tin < 0).any()):

@@ -13,9 +13,9 @@ the base label under every rule.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array
@@ -101,7 +101,7 @@ def _walk(
                 last = now
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TreeNodes(ConceptClass):
     """The rules of all nodes of a tree that can be counted, numbered in preorder.
 
@@ -114,7 +114,7 @@ class TreeNodes(ConceptClass):
 
     tree: VC1Tree
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as Taxonomy(parents), got {type(self.tree).__name__}")
         if self.tree.n_nodes is None:

@@ -15,7 +15,6 @@ import csv
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from itertools import pairwise
@@ -637,7 +636,7 @@ def _common_bits(high: NDArray[np.uint64], low: NDArray[np.uint64], size: Ints) 
 # Preorder of a tree given by its parents.
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class RegionLayout:
     """``tin[v]``: the position of node v in preorder (children by number), ``tout[v]``: one past its last descendant,
     ``depth[v]``, and ``order[i]``: the node at position i.  Nodes that the root does not reach have ``tin`` -1."""

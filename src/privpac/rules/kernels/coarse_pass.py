@@ -18,10 +18,10 @@ in each column is kept in between, in one byte for each.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Array, Bytes, Codes, Ints
@@ -218,7 +218,7 @@ def _look(
     return used
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CutColumn:
     """One column of a class of cuts: its codes, how many values they may have, and the id of its first rule."""
 
@@ -227,7 +227,7 @@ class CutColumn:
     base: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class _Cells:
     """What the cells of a column hold: records, and the score before each of them and after the last, a row for every
     score and direction."""
@@ -238,7 +238,7 @@ class _Cells:
     scores: Ints
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Survey:
     """The first look at the users, from which the rules near the best one are found.
 

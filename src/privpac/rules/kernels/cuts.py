@@ -11,10 +11,10 @@ serves both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import UserData
@@ -548,7 +548,7 @@ def _walk(
                     total[c] += _emit(at, tag, m, mistakes, signs[c], free, values[0], change[a:b, c])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Seen:
     """Users seen through one column.  ``own``, least and most mistakes, is shared by the columns of a class, which
     widen it in turn."""
@@ -575,7 +575,7 @@ class _Seen:
         return self.own, self.statistic.uses_minimum, *self.shape, self.statistic.bound
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class OneColumn(_Seen):
     """Users seen through the cuts of one column."""
 
@@ -884,7 +884,7 @@ def value_steps(at: int, size: int, base: int, places: Codes, totals: Ints, zero
     return steps
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class OneValue(_Seen):
     """Users seen through the values of one column, as :class:`OneColumn` sees them through its cuts: "above" is "is v",
     "below" its opposite.  ``zero``: a last rule asks for a value nobody holds."""
@@ -927,7 +927,7 @@ class OneValue(_Seen):
 # All columns of a class
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Line:
     """One column of a class: how many values it has, the id of its first rule, and whether its rules are cuts; else
     they are "is v" and "is not v", with ``zero`` also of a value that nobody holds."""

@@ -376,6 +376,8 @@ def test_what_cannot_be_written_says_what_to_do() -> None:
         Threshold("x", pp.Integers(0, 9), 3).to_sql("oracle")
     with pytest.raises(ParameterError, match="language must be one of"):
         Threshold("x", pp.Integers(0, 9), 3).to_code("cobol")
+    with pytest.raises(ParameterError, match="run its SQL from R"):
+        Threshold("x", pp.Integers(0, 9), 3).to_code("r")
     with pytest.raises(ParameterError, match="no points to list"):
         Threshold("x", pp.Integers(0, 9), 3).to_csv()
     with pytest.raises(NoReleaseError, match="nothing was released"):

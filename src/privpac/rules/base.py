@@ -36,7 +36,7 @@ from privpac.rules.export.code import function
 from privpac.rules.export.expression import Expression, listed
 from privpac.rules.export.points import PointLine, comma_separated, printed
 from privpac.rules.export.sql import sql_case
-from privpac.rules.export.writer import Source
+from privpac.rules.export.writer import RuleSource
 from privpac.rules.profile import Mean, Profile, Statistic, concatenate
 
 if TYPE_CHECKING:
@@ -547,8 +547,8 @@ class Rule(Shown, ABC):
             )
         return found
 
-    def _source(self) -> Source:
-        return Source(self.expression(), self.features, self.reads, tuple(self.names), str(self))
+    def _source(self) -> RuleSource:
+        return RuleSource(self.expression(), self.features, self.reads, tuple(self.names), str(self))
 
     def to_sql(self, dialect: str = "ansi") -> str:
         """The rule as one expression of SQL over columns of its names.

@@ -1,7 +1,7 @@
-"""A rule as a function of Python, JavaScript or R that needs nothing but its language.
+"""A rule as a function of Python or JavaScript that needs nothing but its language.
 
-The function takes one row (R: a data frame) by column names and reads each value as prediction reads it.  A value that
-prediction refuses is an error that names its column; in R the answer is NA.
+The function takes one row by column names and reads each value as prediction reads it.  A value that prediction refuses
+is an error that names its column.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from privpac.errors import ParameterError
-from privpac.rules.export.writer import EXACT, Source, ValueOfCode, Writer, steps_of
+from privpac.rules.export.writer import EXACT, RuleSource, ValueOfCode, Writer, steps_of
 
 _PYTHON = {
     "missing": """\
@@ -165,7 +165,7 @@ class CodeWriter(Writer):
     text: ClassVar[staticmethod[[str], str]]
     comment: ClassVar[str] = "#"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RuleSource) -> None:
         super().__init__(source)
         self.variables = {name: f"x{place}" for place, name in enumerate(source.reads, 1)}
 
@@ -368,8 +368,12 @@ LANGUAGES: Mapping[str, type[PythonWriter | JavaScriptWriter]] = {
 }
 
 
-def function(source: Source, language: str) -> str:
+def function(source: RuleSource, language: str) -> str:
     """The rule as a function."""
+    if language in ("r", "R"):
+        raise ParameterError(
+            "a rule is not written in R; run its SQL from R, as with the package duckdb: to_sql('duckdb'), or --to sql"
+        )
     if language not in LANGUAGES:
         raise ParameterError(f"language must be one of {', '.join(LANGUAGES)}, got {str(language)[:40]!r}")
     return LANGUAGES[language](source).written()

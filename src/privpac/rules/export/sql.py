@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from privpac.errors import ParameterError
-from privpac.rules.export.writer import Source, ValueOfCode, Writer, steps_of
+from privpac.rules.export.writer import RuleSource, ValueOfCode, Writer, steps_of
 
 
 class Dialect(NamedTuple):
@@ -47,7 +47,7 @@ DIALECTS: Mapping[str, Dialect] = {
 class SqlWriter(Writer):
     """Expressions in a dialect."""
 
-    def __init__(self, source: Source, dialect: str) -> None:
+    def __init__(self, source: RuleSource, dialect: str) -> None:
         if dialect not in DIALECTS:
             raise ParameterError(f"dialect must be one of {', '.join(DIALECTS)}, got {str(dialect)[:40]!r}")
         super().__init__(source)
@@ -220,6 +220,6 @@ def sqlite_real(x: float) -> str:
     return "(" + f" {sign} ".join([f"{whole}.0", *(repr(float(1 << factor)) for factor in factors)]) + ")"
 
 
-def sql_case(source: Source, dialect: str) -> str:
+def sql_case(source: RuleSource, dialect: str) -> str:
     """The rule as an expression of SQL."""
     return SqlWriter(source, dialect).written()

@@ -46,7 +46,7 @@ EXACT = 1 << 53
 Reading = Literal["number", "float", "date", "name"]
 
 
-class Source(NamedTuple):
+class RuleSource(NamedTuple):
     """What is exported: what a rule says, its columns, those that prediction reads, and the names of its answers."""
 
     expression: Expression
@@ -148,7 +148,7 @@ class Writer(ABC):
     most: ClassVar[int] = 1 << 63
     """Weighted sums of codes stay within it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RuleSource) -> None:
         self.source = source
         self.reading = {name: reading(name, source.columns[name]) for name in source.reads}
         self.value = cache(lambda name, code: value_of(source.columns[name], code))

@@ -29,6 +29,7 @@ from privpac.guarantee import Guarantee
 from privpac.result import NoRelease, Released
 from privpac.rules.base import Rule
 from privpac.rules.cuts import Threshold
+from privpac.rules.export.sql import sqlite_real
 from privpac.rules.hierarchies.base import TreeRule
 from privpac.rules.points import Point
 from privpac.rules.scorecards import CalibrationBin, Scorecard, ScorecardPerLabel
@@ -58,7 +59,16 @@ def values_of(name: str, rng: np.random.Generator) -> list[Any]:
     def one() -> Any:
         kind = rng.integers(12)
         if name == AGE:
-            return [float(rng.integers(-9, 70)), float(rng.integers(-9, 70)) / 2, -0.0, math.inf][min(kind % 12, 3)]
+            number = float(rng.integers(-9, 70))
+            return (
+                number
+                if kind < 5
+                else number / 2
+                if kind < 10
+                else -0.0
+                if kind == 10
+                else math.copysign(math.inf, number)
+            )
         if name == DOSE:
             near = round(float(rng.integers(-6, 25)) / 10, 1)
             return [near, math.nextafter(near, math.inf), math.nextafter(near, -math.inf), near + 0.05, -math.inf][
@@ -440,3 +450,61 @@ def test_other_tools_read_the_promise_from_the_file(tmp_path: Path) -> None:
     assert Fraction(promise["epsilon"]) == Fraction(1, 3)
     assert Fraction(promise["delta"]) == Fraction(1, 10**6)
     assert (promise["unit"], promise["neighbours"]) == ("user", "add-remove")
+
+
+# Rules without an expression of their own, other types of columns, and floats of SQLite
+
+
+def test_a_rule_over_few_points_is_asked_point_by_point() -> None:
+    columns = {"grade": DOMAINS["grade"], SEX: DOMAINS[SEX]}
+    rng = np.random.default_rng(7)
+    concept = pp.FiniteClass(rng.integers(0, 2, (6, 3 * len(NAMES))).astype(np.uint8), columns)
+    rows = table(8)
+    for place in range(6):
+        rule = concept.decode(place)
+        for run in (on_python, on_duckdb, on_sqlite):
+            assert run(rule, rows) == expected(rule, rows)
+
+
+def test_exact_columns_of_a_database() -> None:
+    import duckdb
+
+    numbers = [Decimal(k) / 100 for k in range(-60, 240)]
+    days = [datetime(2019, 12, 1) + timedelta(hours=13 * k) for k in range(300)]
+    rows: dict[str, list[Any]] = {DOSE: numbers, DAY: days, AGE: [k % 80 - 10 for k in range(300)]}
+    frame = pl.DataFrame({DOSE: numbers, DAY: days, AGE: pl.Series(rows[AGE], dtype=pl.Int32)})
+    concept = pp.Halfspaces(LINED, cuts=4)
+    rng = np.random.default_rng(5)
+    rules = [concept.decode(int(rng.integers(concept.size))) for _ in range(10)]
+    rules += [pp.Thresholds(DOMAINS[name], name).decode(9) for name in (DOSE, DAY, AGE)]
+    with duckdb.connect() as connection:
+        connection.register("t", frame.to_arrow())
+        for rule in rules:
+            found = connection.execute(f"SELECT {rule.to_sql('duckdb')} FROM t").fetchall()
+            assert [row[0] for row in found] == rule.predict(frame).tolist(), rule.to_sql("duckdb")
+
+
+def test_a_grid_finer_than_floats_can_tell() -> None:
+    domain = pp.Grid("0", "1", "0.000000000000000001")
+    rule = Threshold("x", domain, 3 * 10**17 + 1)
+    near = [0.3, math.nextafter(0.3, 1), math.nextafter(0.3, 0), 0.5, None]
+    said = [*rule.predict({"x": near[:-1]}).tolist(), None]
+    rows = {"x": near}
+    assert on_python(rule, rows) == on_sqlite(rule, rows) == said
+    if shutil.which("node"):
+        assert on_node([rule], rows) == [said]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_sqlite_reads_every_float_exactly(x: float) -> None:
+    found = sqlite3.connect(":memory:").execute(f"SELECT {sqlite_real(x)} = ?, {sqlite_real(x)} + 0.0", (x,)).fetchone()
+    assert found == (1, x)
+
+
+def test_a_wrong_cut_is_noticed() -> None:
+    """The comparison with predict can fail: the code one higher says something else somewhere."""
+    rows = table(1)
+    right, wrong = (Threshold(AGE, DOMAINS[AGE], cut) for cut in (20, 21))
+    assert on_duckdb(wrong, rows) != expected(right, rows)
+    assert on_python(wrong, rows) != expected(right, rows)

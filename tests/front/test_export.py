@@ -475,7 +475,7 @@ def test_exact_columns_of_a_database() -> None:
     frame = pl.DataFrame({DOSE: numbers, DAY: days, AGE: pl.Series(rows[AGE], dtype=pl.Int32)})
     concept = pp.Halfspaces(LINED, cuts=4)
     rng = np.random.default_rng(5)
-    rules = [concept.decode(int(rng.integers(concept.size))) for _ in range(10)]
+    rules: list[Rule] = [concept.decode(int(rng.integers(concept.size))) for _ in range(10)]
     rules += [pp.Thresholds(DOMAINS[name], name).decode(9) for name in (DOSE, DAY, AGE)]
     with duckdb.connect() as connection:
         connection.register("t", frame.to_arrow())

@@ -375,6 +375,31 @@ class Released(Shown):
     def __repr__(self) -> str:
         return f"<Released ({self.outcome}): " + " · ".join([str(self.value), *self.exact_promise]) + ">"
 
+    # The rule elsewhere
+
+    def _exported(self) -> Any:
+        if not self:
+            raise NoReleaseError("nothing was released, so nothing can be exported; use more users or budget")
+        if not hasattr(self.value, "to_sql"):
+            raise TypeError(f"this result is a value ({type(self.value).__name__}), not a rule: it is not exported")
+        return self.value
+
+    def to_sql(self, dialect: str = "ansi") -> str:
+        """The rule as one expression of SQL; ``dialect`` is ansi, duckdb, postgres, bigquery or sqlite."""
+        return str(self._exported().to_sql(dialect))
+
+    def to_code(self, language: str) -> str:
+        """The rule as a function ``predict(row)``; ``language`` is python or javascript."""
+        return str(self._exported().to_code(language))
+
+    def to_table(self) -> str:
+        """A released scorecard as a table to print."""
+        return str(self._exported().to_table())
+
+    def to_csv(self) -> str:
+        """A released scorecard as CSV."""
+        return str(self._exported().to_csv())
+
     # Pages and pictures
 
     def plot(self) -> Picture:

@@ -18,6 +18,7 @@ HOMES = {
     "distribution": "distribution",
     "domains": "domains",
     "evaluate": "evaluate",
+    "export": "export",
     "learn": "learn",
     "best-error": "evaluate",
     "ledger": "ledger",

@@ -30,6 +30,11 @@ from privpac.display import Picture, Shown, front
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.result import register
+from privpac.rules.export.code import function
+from privpac.rules.export.expression import Expression, listed
+from privpac.rules.export.points import PointLine, comma_separated, printed
+from privpac.rules.export.sql import sql_case
+from privpac.rules.export.writer import RuleSource
 from privpac.rules.profile import Mean, Profile, Statistic, concatenate
 
 if TYPE_CHECKING:
@@ -519,6 +524,123 @@ class Rule(Shown, ABC):
         Values outside the domain are clamped; missing values are refused.
         """
         return self.predict_codes(self.encode(X))
+
+    # The rule in other languages
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the answers mean where there are more than two; empty where they are 0 and 1."""
+        return ()
+
+    def expression(self) -> Expression:
+        """What the rule says, over the codes of its columns: what :meth:`to_sql` and :meth:`to_code` write.
+
+        A rule that does not say it is asked on every point of its columns, if these are few.
+        """
+        found = listed({name: self.features[name] for name in self.reads}, self.predict_codes)
+        if found is None:
+            raise ParameterError(
+                f"{type(self).__name__} is not written in other languages: its columns have too many values, or an "
+                "open vocabulary; use predict, or the command privpac predict"
+            )
+        return found
+
+    def _source(self) -> RuleSource:
+        return RuleSource(self.expression(), self.features, self.reads, tuple(self.names), str(self))
+
+    def to_sql(self, dialect: str = "ansi") -> str:
+        """The rule as one expression of SQL over columns of its names.
+
+        It gives what :meth:`predict` gives, and NULL where predict refuses a value.
+
+        Parameters
+        ----------
+        dialect : {"ansi", "duckdb", "postgres", "bigquery", "sqlite"}
+            Which SQL.
+
+        Returns
+        -------
+        str
+            ``CASE ... END``, to be put into a SELECT.
+
+        Raises
+        ------
+        ParameterError
+            There is no such dialect, or the rule cannot be written in it.
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> print(pp.Thresholds(pp.Integers(0, 9), "age").decode(4, label="ill").to_sql())
+        CASE
+          WHEN ("age" IS NULL OR "age" <> "age") THEN NULL
+          WHEN "age" >= 4 THEN 1 ELSE 0
+        END
+        """
+        return sql_case(self._source(), dialect)
+
+    def to_code(self, language: str) -> str:
+        """The rule as a function ``predict(row)`` that needs nothing but its language.
+
+        It gives what :meth:`predict` gives for the row, and raises where predict refuses a value.
+
+        Parameters
+        ----------
+        language : {"python", "javascript"}
+            Which language.
+
+        Returns
+        -------
+        str
+            The source of a module or script.
+
+        Raises
+        ------
+        ParameterError
+            There is no such language, or the rule cannot be written in it.
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> source = pp.Thresholds(pp.Integers(0, 9), "age").decode(4, label="ill").to_code("python")
+        >>> exec(source)
+        >>> predict({"age": 7})
+        1
+        """
+        return function(self._source(), language)
+
+    def to_table(self) -> str:
+        """A scorecard as a table to print.
+
+        Returns
+        -------
+        str
+            Lines of text.
+
+        Raises
+        ------
+        ParameterError
+            The rule is no scorecard.
+        """
+        return printed(self._point_lines())
+
+    def to_csv(self) -> str:
+        """A scorecard as CSV: what a line is, the label, column, answer and points.
+
+        Returns
+        -------
+        str
+            The text of the file.
+
+        Raises
+        ------
+        ParameterError
+            The rule is no scorecard.
+        """
+        return comma_separated(self._point_lines())
+
+    def _point_lines(self) -> Sequence[PointLine]:
+        raise ParameterError(f"{type(self).__name__} has no points to list; use to_sql or to_code")
 
     # What a report draws
 

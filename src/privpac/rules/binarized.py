@@ -27,6 +27,7 @@ from privpac.rules.base import ColumnCodes, ConceptClass, Frozen, Predictions, R
 from privpac.rules.boxes import Conjunctions, Disjunctions, literal
 from privpac.rules.decision_lists import DecisionLists
 from privpac.rules.enumerated import Cells, NamedColumns, cells_at, checked_cuts, even_cells, named_domains
+from privpac.rules.export.expression import Condition, Expression, codes_in, replaced
 from privpac.rules.parities import Parities
 from privpac.rules.profile import Profile, Statistic
 
@@ -53,6 +54,10 @@ class Question:
     def answers(self, codes: ColumnCodes) -> Codes:
         column, code = codes[self.column], np.uint64(self.code)
         return ((column >= code) if self.above else (column == code)).astype(np.uint64)
+
+    def expression(self, domain: Domain) -> Condition:
+        """The question about the codes of its column."""
+        return codes_in(self.column, self.code, domain.size - 1 if self.above else self.code)
 
     def text(self, domain: Domain, yes: bool = True) -> str:
         """In the user's units."""
@@ -100,6 +105,12 @@ class BinarizedRule(Rule):
         read = [question for question in self.questions if question.column in codes]
         said: Predictions = self.rule.predict_codes(_answered(read, self.columns, codes))
         return said
+
+    def expression(self) -> Expression:
+        asked = zip(_names(self.questions, self.columns), self.questions)
+        answers = {name: question.expression(self.columns[question.column]) for name, question in asked}
+        found: Expression = replaced(self.rule.expression(), answers)
+        return found
 
     def condition(self) -> str:
         text = str(self.rule.condition())

@@ -47,6 +47,7 @@ from privpac.rules.enumerated import (
     limited,
     named_domains,
 )
+from privpac.rules.export.expression import AllOf, AnyOf, Expression, codes_in
 from privpac.rules.intervals import interval_mistakes
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.grouped import (
@@ -396,6 +397,9 @@ class Box(Rule):
     def edges(self, column: str) -> tuple[int, ...]:
         return () if self.bounds is None else self.bounds[list(self.columns).index(column)]
 
+    def expression(self) -> Expression:
+        return self.bounds is not None and AllOf(codes_in(*side) for side in self._sides())
+
     def condition(self) -> str:
         if self.bounds is None:
             return "never"
@@ -566,6 +570,12 @@ class _Literals(Rule):
             held = codes[name] == value
             out = out | held if self.some else out & held
         return out.astype(np.int8)
+
+    def expression(self) -> Expression:
+        if self.values is None:
+            return self.some
+        held = [codes_in(name, value, value) for name, value in self._literals()]
+        return AnyOf(held) if self.some else AllOf(held)
 
     def condition(self) -> str:
         if self.values is None:

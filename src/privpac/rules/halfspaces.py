@@ -41,6 +41,7 @@ from privpac.rules.enumerated import (
     named_domains,
     row_keys,
 )
+from privpac.rules.export.expression import CodeTimes, Expression, SumExceeds
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.grouped import (
     MOST_RECORDS,
@@ -196,6 +197,12 @@ class Halfspace(Rule):
     def pulls(self) -> Mapping[str, float]:
         columns = zip(self.columns.items(), self.weights, self.strides)
         return {name: weight * (domain.size - 1) / stride for (name, domain), weight, stride in columns if weight}
+
+    def expression(self) -> Expression:
+        scale = lcm(*self.strides)
+        pairs = zip(self.columns, self.weights, self.strides)
+        terms = [CodeTimes(name, weight * (scale // stride)) for name, weight, stride in pairs if weight]
+        return SumExceeds(terms, scale * self.threshold) if terms else self.threshold < 0
 
     def condition(self) -> str:
         """The inequality in the user's units, cleared of fractions and common factors."""

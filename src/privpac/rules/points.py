@@ -28,6 +28,7 @@ from privpac.rules.base import (
     Rule,
 )
 from privpac.rules.cuts import Labelling, LineClass, refined
+from privpac.rules.export.expression import Expression, codes_in
 from privpac.rules.hierarchies.base import Column, Places, VC1Tree, as_text, code_of, lay_out
 from privpac.rules.kernels.cuts import Line
 from privpac.rules.profile import Profile
@@ -55,6 +56,9 @@ class Point(Rule):
 
     def edges(self, column: str) -> tuple[int, ...]:
         return () if self.code is None else (self.code,)
+
+    def expression(self) -> Expression:
+        return False if self.code is None else codes_in(self.feature, self.code, self.code)
 
     def condition(self) -> str:
         if self.code is None:

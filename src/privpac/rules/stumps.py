@@ -42,6 +42,7 @@ from privpac.rules.cuts import (
     check_cut,
     check_directions,
     cut_condition,
+    cut_expression,
     cut_labellings,
     cut_mistakes,
     cut_poll,
@@ -51,6 +52,7 @@ from privpac.rules.cuts import (
     value_labellings,
 )
 from privpac.rules.enumerated import NamedColumns, domains_of, domains_or_none, frozen_columns
+from privpac.rules.export.expression import Expression
 from privpac.rules.kernels.cuts import Line
 from privpac.rules.profile import Profile, Step
 
@@ -284,6 +286,9 @@ class Stump(Rule):
 
     def condition(self) -> str:
         return cut_condition(self.feature, self.columns[self.feature], self.cut, self.direction)
+
+    def expression(self) -> Expression:
+        return cut_expression(self.feature, self.columns[self.feature], self.cut, self.direction)
 
 
 @frozen(slots=False)

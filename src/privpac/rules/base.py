@@ -475,6 +475,8 @@ class Rule(Shown, ABC):
     as_text: ClassVar[tuple[str, ...]] = ()
     """Fields whose whole numbers files hold as text, for they may exceed 2**53."""
     label: str
+    names: tuple[str, ...] = ()
+    """What the answers mean where there are more than two; empty where they are 0 and 1."""
 
     def to_dict(self) -> dict[str, Any]:
         """Its fields as plain data."""
@@ -526,11 +528,6 @@ class Rule(Shown, ABC):
         return self.predict_codes(self.encode(X))
 
     # The rule in other languages
-
-    @property
-    def names(self) -> Sequence[str]:
-        """What the answers mean where there are more than two; empty where they are 0 and 1."""
-        return ()
 
     def expression(self) -> Expression:
         """What the rule says, over the codes of its columns: what :meth:`to_sql` and :meth:`to_code` write.

@@ -487,8 +487,8 @@ class ScorecardPerLabel(Rule):
         if len({bool(scorecard.calibration) for scorecard in self.scorecards}) > 1:
             raise ParameterError("either all scorecards for several labels are calibrated, or none")
 
-    @property
-    def names(self) -> tuple[str, ...]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # each scorecard names its own
         """The labels."""
         return tuple(scorecard.label for scorecard in self.scorecards)
 

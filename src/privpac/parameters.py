@@ -11,7 +11,7 @@ A frozen ``attrs`` class lists its parameters as fields::
 A *converter* reads a value exactly (``0.1`` is 1/10, ``"replace"`` is the relation) and refuses what is out of bounds
 with the name of its field, which :func:`named` tells it; a *validator* checks what was read.  Nothing here sees data.
 
-Every value of the package is an ``attrs`` class, but for those of ``device`` (standard library only).  They are declared
+Every value of the package is an ``attrs`` class, but for those of ``device`` (standard library only).  They are written
 with ``slots=False``: ``cached_property`` keeps what it worked out in ``__dict__``, classes register themselves once in
 ``__init_subclass__``, and a class may inherit from several.  Small values that do none of this may have slots.
 

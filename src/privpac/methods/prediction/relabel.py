@@ -418,7 +418,7 @@ def _relabelled(part: UserData, labels: Bytes, unit: Unit) -> UserData:
         # The inner algorithm sees T alone: not even the other texts of the data.
         held, place = ranked(codes[name])
         codes[name], words[name] = place.astype(np.uint64), vocabulary.gather(held)
-    shape: dict[str, Any] = {"default_rule": "first", "_raw": {}, "_ids": None, "_vocabularies": words}
+    shape: dict[str, Any] = {"default_rule": "first", "raw": {}, "ids": None, "vocabularies": words}
     return evolve(part, labels=labels.astype(np.uint8), codes=codes, unit=unit, features=bound, **shape)
 
 

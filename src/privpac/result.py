@@ -216,6 +216,7 @@ class Saved:
 def stores(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
     """Say how files hold fields of a type that has no ``to_dict``."""
     _stores[kind] = (write, read)
+    _converter.cache_clear()
 
 
 @cache
@@ -256,11 +257,11 @@ def _write_named(values: Any) -> list[Any]:
 def _read_tuple(values: Any, kind: Any) -> Any:
     if not isinstance(values, (list, tuple)):
         raise TypeError(f"a list expected, got {type(values).__name__}")
-    own = get_args(kind) or tuple(get_type_hints(kind, include_extras=True).values())
+    own = get_args(kind) or tuple(get_type_hints(kind, include_extras=True).values()) or (Any, ...)
     read = _converter().structure
     each = own[:1] * len(values) if own[-1] is Ellipsis else own
     found = [read(value, its) for value, its in zip(values, each, strict=True)]
-    return tuple(found) if get_origin(kind) is tuple else kind(*found)
+    return kind(*found) if hasattr(kind, "_fields") else tuple(found)
 
 
 @cache

@@ -73,6 +73,19 @@ def test_nothing_patches_a_frozen_value() -> None:
     assert found == set(PATCHED)
 
 
+def test_no_property_hides_a_field() -> None:
+    """attrs takes a field's default off the class, where a property of a base would then answer for it."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT.parent).with_suffix("")
+        module = import_module(".".join(place.parts).removesuffix(".__init__"))
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and attrs.has(kind):
+                hidden = [each for each in attrs.fields(kind) if isinstance(getattr(kind, each.name, None), property)]
+                found += [f"{kind.__qualname__}.{each.name}" for each in hidden]
+    assert found == []
+
+
 def concrete(kind: type[Any]) -> set[type[Any]]:
     below = {each for other in kind.__subclasses__() for each in concrete(other)}
     return below if inspect.isabstract(kind) else {kind} | below

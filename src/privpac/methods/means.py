@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import isqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -57,7 +57,7 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
-from privpac.result import Released, register
+from privpac.result import Released, Saved, register
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _read_means(values: Iterable[Rational]) -> tuple[Fraction, ...]:
 
 @register("mean-vector")
 @frozen(slots=False)
-class MeanVector:
+class MeanVector(Saved):
     """Published means, one rational for each column."""
 
     features: tuple[str, ...] = field(converter=_read_names)
@@ -98,13 +98,6 @@ class MeanVector:
 
     def __str__(self) -> str:
         return ", ".join(f"mean of {name} = {float(value):.6g}" for name, value in zip(self.features, self.values))
-
-    def to_dict(self) -> dict[str, object]:
-        return {"features": list(self.features), "values": list(self.values)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(tuple(values["features"]), tuple(values["values"]))
 
 
 # Users' means

@@ -20,7 +20,7 @@ from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Bytes, Codes, Ints
@@ -29,7 +29,7 @@ from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.guarantee import positive_int
-from privpac.result import register
+from privpac.result import Saved, register, stores
 from privpac.rules.export.code import function
 from privpac.rules.export.expression import Expression, listed
 from privpac.rules.export.points import PointLine, comma_separated, printed
@@ -442,50 +442,21 @@ def columns_from_list(values: Sequence[Mapping[str, Any]]) -> Frozen[Domain]:
     return Frozen(tuple((value["name"], Domain.from_dict(value["domain"])) for value in values))
 
 
-def stored(value: object, as_text: bool) -> Any:
-    """A field of a rule as plain data; whole numbers that may exceed 2**53 are written as text."""
-    if isinstance(value, Domain):
-        return value.to_dict()
-    if isinstance(value, Frozen):
-        return columns_to_list(value)
-    if isinstance(value, tuple):
-        return [stored(item, as_text) for item in value]
-    return str(value) if as_text and value is not None else value
+stores(Frozen, columns_to_list, columns_from_list)
+stores(Mapping[str, Domain], columns_to_list, columns_from_list)
 
 
-def restored(value: Any, as_text: bool) -> Any:
-    """The inverse of :func:`stored`."""
-    if isinstance(value, Mapping):
-        return Domain.from_dict(value)
-    if isinstance(value, list):
-        if value and all(isinstance(item, Mapping) for item in value):
-            return columns_from_list(value)
-        return tuple(restored(item, as_text) for item in value)
-    return int(value) if as_text and value is not None else value
-
-
-class Rule(Shown, ABC):
+class Rule(Shown, Saved, ABC):
     """A hypothesis that can be published: predicts, prints in the user's units, saves as JSON.
 
     ``label`` names what a prediction of 1 means.  Concrete rules are frozen ``attrs`` classes; ``saved_as`` is the
-    kind under which files name them, and ``to_dict`` and ``from_dict`` write and read their fields.
+    kind under which files name them, and files hold their fields (:class:`~privpac.result.Saved`).
     """
 
     saved_as: ClassVar[str]
-    as_text: ClassVar[tuple[str, ...]] = ()
-    """Fields whose whole numbers files hold as text, for they may exceed 2**53."""
     label: str
     names: tuple[str, ...] = ()
     """What the answers mean where there are more than two; empty where they are 0 and 1."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its fields as plain data."""
-        return {name: stored(getattr(self, name), name in self.as_text) for name in _field_names(type(self))}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        return cls(**{name: restored(values[name], name in cls.as_text) for name in _field_names(cls)})
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -727,10 +698,6 @@ class ClassKernel:
 
     def merge(self, a: Profile, b: Profile) -> Profile:
         return a + b
-
-
-def _field_names(cls: Any) -> list[str]:
-    return [item.name for item in fields(cls)]
 
 
 def relabelled(rule: Any, label: str) -> Any:

@@ -34,6 +34,7 @@ from privpac.data import Domain, Integers, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.parameters import truth
+from privpac.result import WideInt
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
 from privpac.rules.cuts import listed_condition, need_order
 from privpac.rules.enumerated import (
@@ -365,9 +366,8 @@ class Box(Rule):
     """1 iff every column's code lies between its bounds, both included; ``bounds=None`` is the empty box."""
 
     saved_as: ClassVar[str] = "box"
-    as_text: ClassVar[tuple[str, ...]] = ("bounds",)
     columns: Frozen[Domain]
-    bounds: tuple[tuple[int, int], ...] | None
+    bounds: tuple[tuple[WideInt, WideInt], ...] | None
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:

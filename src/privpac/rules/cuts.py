@@ -19,6 +19,7 @@ from privpac.data import Domain, Integers, Texts, UserData, Users
 from privpac.data.grouping import ranked
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
     ColumnCodes,
@@ -114,10 +115,9 @@ class Threshold(Rule):
     """1 iff ``code(x) >= cut`` (above) or ``code(x) < cut`` (below)."""
 
     saved_as: ClassVar[str] = "threshold"
-    as_text: ClassVar[tuple[str, ...]] = ("cut",)
     feature: str
     domain: Domain
-    cut: int
+    cut: WideInt
     direction: str = "above"
     label: str = "1"
 

@@ -28,6 +28,7 @@ from privpac.data import Domain, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
+from privpac.result import WideInt
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
 from privpac.rules.cuts import cut_mistakes
 from privpac.rules.enumerated import (
@@ -155,14 +156,10 @@ class Halfspace(Rule):
     """1 iff ``sum weights[j] * code_j / strides[j] > threshold``; no weights at all make a constant."""
 
     saved_as: ClassVar[str] = "halfspace"
-    as_text: ClassVar[tuple[str, ...]] = (
-        "strides",
-        "threshold",
-    )
     columns: Frozen[Domain]
     weights: tuple[int, ...]
-    strides: tuple[int, ...]
-    threshold: int
+    strides: tuple[WideInt, ...]
+    threshold: WideInt
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:

@@ -64,7 +64,7 @@ class Parity(Rule):
     """1 iff an odd number of the columns in the mask have code 1."""
 
     saved_as: ClassVar[str] = "parity"
-    columns: Mapping[str, Domain] = field(converter=frozen_columns)
+    columns: Frozen[Domain] = field(converter=frozen_columns)
     mask: int
     label: str = "1"
 

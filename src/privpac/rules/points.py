@@ -17,6 +17,7 @@ from privpac.data.domains import in_one_line
 from privpac.data.grouping import ranked
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
     ColumnCodes,
@@ -39,10 +40,9 @@ class Point(Rule):
     """1 iff ``code(x) = code``; ``code=None`` never says 1."""
 
     saved_as: ClassVar[str] = "point"
-    as_text: ClassVar[tuple[str, ...]] = ("code",)
     feature: str
     domain: Domain
-    code: int | None
+    code: WideInt | None
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:

@@ -431,30 +431,6 @@ class Scorecard(Rule):
 
     # Storage
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "columns": [column.to_dict() for column in self.columns],
-            "points": [list(points) for points in self.points],
-            "threshold": self.threshold,
-            "top": self.top,
-            "label": self.label,
-            "calibration": [list(each_bin) for each_bin in self.calibration],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            tuple(BinnedColumn.from_dict(column) for column in values["columns"]),
-            tuple(tuple(_whole(p) for p in points) for points in values["points"]),
-            _whole(values["threshold"]),
-            _whole(values["top"]),
-            str(values["label"]),
-            tuple(
-                CalibrationBin(_whole(last), Fraction(rate), Fraction(low), Fraction(high))
-                for last, rate, low, high in values["calibration"]
-            ),
-        )
-
 
 def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):

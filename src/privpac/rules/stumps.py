@@ -23,6 +23,7 @@ from privpac.arrays import Array, Bools, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError
+from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
     ColumnCodes,
@@ -262,10 +263,9 @@ class Stump(Rule):
     """
 
     saved_as: ClassVar[str] = "stump"
-    as_text: ClassVar[tuple[str, ...]] = ("cut",)
-    columns: Mapping[str, Domain] = field(converter=frozen_columns)
+    columns: Frozen[Domain] = field(converter=frozen_columns)
     feature: str
-    cut: int
+    cut: WideInt
     direction: str = "above"
     label: str = "1"
 

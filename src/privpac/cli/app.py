@@ -107,7 +107,8 @@ _NAME = r"(?<![-\w'\"/.])([a-z][a-z_]*)"
 _GIVEN = re.compile(_NAME + r"=(?:'([^']*)'|([\w./^-]+))?")
 _FURTHER = re.compile(r"(--[a-z-]+ \w+) or '(\w+)'")
 _IDENTIFIER = re.compile(r"(?<![-\w'\"/.])([a-z]+(?:_[a-z]+)+)(?![\w=])")
-_ASKED = re.compile(r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give ))([a-z]+)\b|^([a-z]+)(?= must )")
+_VERBS = "must|takes|names|goes|go|describes?"
+_ASKED = re.compile(rf"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give ))([a-z]+)\b|^([a-z]+)(?= (?:{_VERBS}) )")
 
 
 def in_flags(error: Exception) -> str:

@@ -37,7 +37,7 @@ def _there(ctx: typer.Context, path: str | None) -> str | None:
 
 def table_argument(text: str, **settings: Any) -> Any:
     """A table that is read; the first thing to go wrong is that there is none."""
-    return typer.Argument(help=text, callback=_there, **settings)
+    return typer.Argument(help=text, callback=_there, is_eager=True, **settings)
 
 
 TableArgument = Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")]

@@ -104,11 +104,14 @@ def _registered(app: typer.Typer | None) -> tuple[Any, ...]:
 # Errors
 
 _NAME = r"(?<![-\w'\"/.])([a-z][a-z_]*)"
-_GIVEN = re.compile(_NAME + r"=(?:'([^']*)'|([\w./^-]+))?")
+_WITH_VALUE = re.compile(_NAME + r"=(?:'([^']*)'|([\w./^-]+))?")
 _FURTHER = re.compile(r"(--[a-z-]+ \w+) or '(\w+)'")
 _IDENTIFIER = re.compile(r"(?<![-\w'\"/.])([a-z]+(?:_[a-z]+)+)(?![\w=])")
-_VERBS = "must|takes|names|goes|go|describes?"
-_ASKED = re.compile(rf"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give ))([a-z]+)\b|^([a-z]+)(?= (?:{_VERBS}) )")
+_VERBS = "must|takes|names|goes|go|plans|describes?"
+_LISTED = re.compile(
+    r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give )|(?<=described by ))([a-z]+(?:, [a-z]+)*)\b"
+    rf"|^([a-z]+)(?= (?:{_VERBS}) )"
+)
 
 
 def in_flags(error: Exception) -> str:
@@ -127,16 +130,21 @@ def in_flags(error: Exception) -> str:
         option = flag(match.group(1) or match.group(2))
         return option + after if option in options else match.group(0)
 
-    def given(match: re.Match[str]) -> str:
+    def listed(match: re.Match[str]) -> str:
+        """One name, or several in a row."""
+        names = (match.group(1) or match.group(2)).split(", ")
+        return ", ".join(flag(name) if flag(name) in options else name for name in names)
+
+    def with_value(match: re.Match[str]) -> str:
         value = match.group(2) if match.group(2) is not None else match.group(3)
         opened = match.string[match.end() : match.end() + 1] in ("[", "{", "(")
         return known(match, f" {value}" if value else " " if opened else "")
 
-    said = str(error)
+    message = str(error)
     if "--header" in options:
-        said = said.replace("header=False", "--no-header").replace("header=True", "--header")
-    text = _GIVEN.sub(given, said.replace("0.5, '1/2' or Fraction(1, 2)", "0.5 or 1/2"))
-    return _ASKED.sub(known, _IDENTIFIER.sub(known, _FURTHER.sub(r"\1 or \2", text)))
+        message = message.replace("header=False", "--no-header").replace("header=True", "--header")
+    text = _WITH_VALUE.sub(with_value, message.replace("0.5, '1/2' or Fraction(1, 2)", "0.5 or 1/2"))
+    return _LISTED.sub(listed, _IDENTIFIER.sub(known, _FURTHER.sub(r"\1 or \2", text)))
 
 
 _OVERVIEW = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
@@ -156,8 +164,8 @@ app = _empty()
 errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"privpac {__version__}")
         raise typer.Exit
 
@@ -275,7 +283,7 @@ def _run() -> int:
         raise
     except BaseException as error:  # a panic of a library's native code is no Exception
         if hasattr(error, "format_message"):  # usage errors of the option parser
-            said = error.format_message().rstrip(". ")
-            return fail(f"{said}; see --help").exit_code if said else BAD  # without arguments: the help was shown
+            message = error.format_message().rstrip(". ")
+            return fail(f"{message}; see --help").exit_code if message else BAD  # without arguments: the help was shown
         return fail(f"internal error ({type(error).__name__}); please report it", FAILED).exit_code
     return code if isinstance(code, int) else 0

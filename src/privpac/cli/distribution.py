@@ -95,7 +95,7 @@ def select(
     out: _Out = None,
     report: Report = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Select the candidate distribution closest to the people's records.
 
@@ -103,8 +103,8 @@ def select(
     --candidates-are public
     """
     domains = job.spec.domains
-    asked |= {"candidates_epsilon": candidates_epsilon, "tau": tau, "alpha": alpha, "beta": beta, "opt": opt}
-    selector = selector_for(candidate, unit=job.spec.unit, bins=bins or None, domains=domains, **asked)
+    options |= {"candidates_epsilon": candidates_epsilon, "tau": tau, "alpha": alpha, "beta": beta, "opt": opt}
+    selector = selector_for(candidate, unit=job.spec.unit, bins=bins or None, domains=domains, **options)
     selector.check_domains(domains)
     job.sources.update({f"--candidate {name}": path for name, path in candidate_files(candidate).items()})
 
@@ -174,7 +174,7 @@ def distribution(
     out: _Out = None,
     report: Report = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Learn the distribution of one or several columns.
 
@@ -186,9 +186,9 @@ def distribution(
     privpac distribution searches.parquet --user account --feature query=text --epsilon 1 --delta 1e-6
     """
     domains = job.spec.domains
-    asked |= {"delta": delta, "width": width, "max_values": max_values, "tau": tau, "stages": stages}
-    asked |= {"alpha": alpha, "beta": beta, "radius": radius, "variance": variance, "max_variance": max_variance}
-    learner = distribution_learner(family, unit=job.spec.unit, domains=domains, bins=bins or None, **asked)
+    options |= {"delta": delta, "width": width, "max_values": max_values, "tau": tau, "stages": stages}
+    options |= {"alpha": alpha, "beta": beta, "radius": radius, "variance": variance, "max_variance": max_variance}
+    learner = distribution_learner(family, unit=job.spec.unit, domains=domains, bins=bins or None, **options)
     if isinstance(learner, DistributionLearner):
         learner.check_domains(domains)
     if family == "mean" and job.report is not None:

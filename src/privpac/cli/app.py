@@ -109,7 +109,8 @@ _FURTHER = re.compile(r"(--[a-z-]+ \w+) or '(\w+)'")
 _IDENTIFIER = re.compile(r"(?<![-\w'\"/.])([a-z]+(?:_[a-z]+)+)(?![\w=])")
 _VERBS = "must|takes|names|goes|go|plans|describes?"
 _LISTED = re.compile(
-    r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give )|(?<=described by ))([a-z]+(?:, [a-z]+)*)\b"
+    r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give )|(?<=described by )|(?<=does not use ))"
+    r"([a-z]+(?:, [a-z]+)*)\b"
     rf"|^([a-z]+)(?= (?:{_VERBS}) )"
 )
 

@@ -34,7 +34,7 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
     if text.startswith(_COLUMN):
         name = text.removeprefix(_COLUMN)
         if not name:
-            raise ParameterError("name the column of predictions: column:said")
+            raise ParameterError("name the column of predictions: column:predicted")
         return name, {name: None}
     rule = saved_rule(text, "there is nothing to evaluate")
     return rule, {name: rule.features[name] for name in rule.reads or rule.features}
@@ -43,15 +43,15 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
 def _with_rates(released: Released) -> str:
     """JSON with everything that follows from the released sums beside them."""
     body = json_format.loads(released.to_json())
-    found = released.value if isinstance(released.value, Evaluation) else released.evaluation
-    if found is not None:
+    evaluation = released.value if isinstance(released.value, Evaluation) else released.evaluation
+    if evaluation is not None:
         body["rates"] = {
             name: {
                 "value": rate.value,
                 "sample": [rate.sample.lo, rate.sample.hi],
                 "population": None if rate.population is None else [rate.population.lo, rate.population.hi],
             }
-            for name, rate in found.rates.items()
+            for name, rate in evaluation.rates.items()
         }
     return json_format.dumps(body, indent=1)
 

@@ -34,7 +34,7 @@ from privpac.ledger import BudgetLedger, check_room
 from privpac.methods.registry import flag
 from privpac.result import Released
 
-# What a command is told of the table, by the name of its parameter.
+# What a command declares of the table, by the name of its parameter.
 LABELS: dict[str, Any] = {
     "on_invalid_label": shared.OnInvalidLabelOption,
     "label_map": shared.LabelMap,
@@ -106,7 +106,7 @@ class Job:
 
         ``before`` is what a report needs to know before the data are touched.
         """
-        written = self.written  # what is said of the file is judged before the ledger is asked
+        written = self.written  # how the file is written is judged before the ledger is asked
         read = {
             "the table": self.table,
             "--ledger": self.ledger,
@@ -272,19 +272,19 @@ def _option(
     default = default.value if isinstance(default, Enum) else default
     if name in KNOWN and name not in help:
         plain = default is None or default is parameter.empty or isinstance(default, int)
-        shown = default if plain else str(default)
-        return _placed(name, KNOWN[name], shown, place)
+        value = default if plain else str(default)
+        return _placed(name, KNOWN[name], value, place)
     written, text = words.get(name, ("", ""))
     annotation = str(parameter.annotation)
     many = "Sequence" in annotation or "Iterable" in annotation
     kind: Any = bool if annotation.startswith("bool") else int if re.match(r"int\b", annotation) else str
     if default is parameter.empty or (isinstance(default, (bool, int)) and kind is not str):
-        shown = default
+        value = default
     else:
-        shown = None if default is None or many else str(default)
+        value = None if default is None or many else str(default)
     if many:
         kind = list[int] if "[int]" in annotation else list[str]
-    if shown is None:
+    if value is None:
         kind = kind | None
     choices = ", ".join(re.findall(r'"([^"]+)"', written.partition("{")[2].partition("}")[0]))
     text = help.get(name) or (f"{choices}: {text[0].lower()}{text[1:]}" if choices and text else text)
@@ -292,9 +292,9 @@ def _option(
         *flags.get(name, (flag(name),)),
         help=text,
         rich_help_panel=place.get(name),
-        show_default=shown is not None and not isinstance(shown, bool),
+        show_default=value is not None and not isinstance(value, bool),
     )
-    return _parameter(name, Annotated[kind, option], shown)
+    return _parameter(name, Annotated[kind, option], value)
 
 
 def parameter_help(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:

@@ -60,6 +60,7 @@ class PagedCommand(TyperCommand):
             return super().invoke(ctx)
         except PrivpacError as error:
             error.__dict__["options"] = frozenset(option for param in self.params for option in param.opts)
+            error.__dict__["parameters"] = {str(param.name): max(param.opts, key=len) for param in self.params}
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -126,15 +127,20 @@ def in_flags(error: Exception) -> str:
     from privpac.methods.registry import flag
 
     options: frozenset[str] = getattr(error, "options", frozenset())
+    parameters: dict[str, str] = getattr(error, "parameters", {})
+
+    def option_of(name: str) -> str | None:
+        """What this command calls a parameter: most have its name, and the table of ``flag`` has the rest."""
+        option = parameters.get(name, flag(name))
+        return option if option in options and option.startswith("--") else None
 
     def known(match: re.Match[str], after: str = "") -> str:
-        option = flag(match.group(1) or match.group(2))
-        return option + after if option in options else match.group(0)
+        option = option_of(match.group(1) or match.group(2))
+        return match.group(0) if option is None else option + after
 
     def listed(match: re.Match[str]) -> str:
         """One name, or several in a row."""
-        names = (match.group(1) or match.group(2)).split(", ")
-        return ", ".join(flag(name) if flag(name) in options else name for name in names)
+        return ", ".join(option_of(name) or name for name in (match.group(1) or match.group(2)).split(", "))
 
     def with_value(match: re.Match[str]) -> str:
         value = match.group(2) if match.group(2) is not None else match.group(3)

@@ -477,6 +477,20 @@ def test_bad_predictions_are_one_clear_line(privpac: Command, rule: str, words: 
     assert said in one_line(privpac("predict", *words))
 
 
+def test_a_missing_table_is_said_before_anything_else(privpac: Command) -> None:
+    for words in (
+        ["learn", "nofile.csv"],
+        ["learn", "nofile.csv", "--max-records", "many", "--ledger", "none.db"],
+        ["learn", "--rule", "oak", "nofile.csv", "-e", "x"],
+        ["evaluate", "norule.json", "nofile.csv"],
+        ["predict", "norule.json", "nofile.csv"],
+        ["quantile", "nofile.csv"],
+        ["distribution", "nofile.csv", "--family", "flat"],
+    ):
+        assert "nofile.csv" in one_line(privpac(*words)), words
+    assert "Usage" in privpac("learn", "nofile.csv", "--help").out
+
+
 # Planning, and the command itself
 
 

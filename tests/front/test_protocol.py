@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from commands import Command, Run
 
+import privpac as pp
 from privpac.device.client import Client, bundle
 from privpac.device.submit import submit
 from privpac.device.wire import unbundle
@@ -409,3 +410,26 @@ def test_a_shuffled_file_of_another_run_is_an_error(privpac: Command, tmp_path: 
     for data in (b"", b"PPS1", b"PPS2", b"PPS2" + bytes(50), bytes(100), b"PPS2" + manifest.run + bytes(90)):
         with pytest.raises(ParameterError, match=r"nothing was analysed|one release"):
             read_shuffled(manifest, data)
+
+
+def test_a_protocol_by_the_name_of_its_model_refuses_what_it_does_not_use() -> None:
+    from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol, new_protocol
+
+    age: dict[str, Any] = {"rule": "threshold", "features": {"age": pp.Integers(0, 9)}, "epsilon": 1}
+    shuffled: dict[str, Any] = {"model": "shuffle", "delta": "1e-6", "n_min": 500}
+    made = new_protocol(**age, **shuffled)
+    assert isinstance(made, ShuffleProtocol)
+    assert made.n_max == 5000
+    assert isinstance(new_protocol(**age), LocalProtocol)
+    central = new_protocol(**age, model="central", neighbours="replace")
+    assert isinstance(central, CentralProtocol)
+    assert str(central.guarantee.neighbours) == "replace"
+    for wrong, said in (
+        ({"delta": "1e-6"}, "does not use delta"),
+        ({"neighbours": "replace"}, "does not use neighbours"),
+        ({"model": "central", "width": 3, "n_min": 4}, "does not use n_min, width"),
+        ({"model": "shuffle", "delta": "1e-6"}, "needs delta .* and n_min"),
+        ({"model": "open"}, "local, shuffle or central"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            new_protocol(**{**age, **wrong})

@@ -441,7 +441,7 @@ def test_the_plan_command(privpac: Callable[..., Run]) -> None:
         (["tree", "--tree", "path:/", "--delta", "1e-6", "--domain", "9"], "leave out"),
         (["tree", "--tree", "nothing"], "a tree must be"),
         (["threshold", "--tree", "ip"], "--rule branch"),
-        (["threshold", "--domain", "9", "--delta", "1e-6"], "--delta goes with --tree"),
+        (["threshold", "--domain", "9", "--delta", "1e-6"], "leave out --delta, or name a model"),
     ):
         refused = privpac("plan", *words, *goal)
         assert refused.code == 2

@@ -27,9 +27,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from privpac.api.candidates import read_candidates
 from privpac.api.learn import release_rule, warn_item_level
 from privpac.data import Domain, Users
 from privpac.distributions.base import DistributionLearner, Gaussian
+from privpac.distributions.cells import bins_from_text
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
 from privpac.distributions.histogram import (
     AveragedHistogram,
@@ -93,7 +95,8 @@ def select_distribution(
     data : UserData
         Private, without labels.
     candidates : list, or mapping of names
-        Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions.
+        Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions; or
+        as text, ``{"short": "expon:scale=20", "long": "saved.json"}`` or ``["short=expon:scale=20"]``.
     epsilon : rational
         Public.  The privacy loss.
     candidates_are : {"public", "dp-released"}
@@ -131,7 +134,13 @@ def select_distribution(
     """
     unit = _unit(data)
     selector = selector_for(
-        candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options
+        candidates,
+        epsilon=epsilon,
+        candidates_are=candidates_are,
+        neighbours=neighbours,
+        unit=unit,
+        domains=dict(data.features),
+        **options,
     )
     return release_distribution(selector, data, ledger=ledger, not_before=not_before)
 
@@ -143,11 +152,15 @@ def selector_for(
     candidates_are: str,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     unit: Unit | str = Unit.USER,
+    domains: Mapping[str, Domain | None] | None = None,
     **options: Any,
 ) -> HypothesisSelector:
     """The learner that ``select_distribution`` would run; data are not needed.  Options that are None count as not
-    given."""
+    given; ``domains`` are needed only for candidates and bins given as text."""
+    candidates = read_candidates(candidates, domains or {})
     given = _given(HypothesisSelector, options, "selection")
+    if "bins" in given:
+        given["bins"] = bins_from_text(given["bins"], domains or {})
     relation, protects = one_of(Neighbours, neighbours, "neighbours"), one_of(Unit, unit, "unit")
     if candidates_are == "dp-released" and "candidates_epsilon" not in given:
         given["candidates_epsilon"] = _price_of(candidates, protects, relation)
@@ -222,7 +235,8 @@ def learn_distribution(
         Seconds from the call before which nothing is returned, to hide the run time.
     **options
         Public declarations of the family's learner (see the module's table).  ``features`` names the columns to read;
-        ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+        ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those;
+        as text ``"0:100:10"`` or ``["age=0:100:10", "hour=8"]``.
         ``noise`` of a histogram is a class derived from :class:`privpac.mechanisms.Noise`, discrete Laplace by default.
         A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then it counts
         records, up to so many of each, and leaves the others out.
@@ -291,7 +305,8 @@ def distribution_learner(
         kind = _HISTOGRAMS[chosen]
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
-            given["bins"] = edges_of(given["bins"], domains or {}, given.get("features"))
+            columns = domains or {}
+            given["bins"] = edges_of(bins_from_text(given["bins"], columns), columns, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
     if family == "mean":

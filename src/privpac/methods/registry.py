@@ -556,9 +556,11 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
 
 def rules_named(rule: object, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
     """What a plan is asked for: a name of a kind of rule becomes a class over ``features``; all else stays."""
-    if not isinstance(rule, str) or rule not in (*RULES, *KINDS):
+    if not isinstance(rule, str):
         if features is not None:
-            raise ParameterError("features go with a rule by its name, such as 'stump'; a class brings its own columns")
+            raise ParameterError("a class or a tree brings its own columns: leave out features, or name a rule")
+        return rule
+    if rule not in (*RULES, *KINDS) and features is None:
         return rule
     if not features:
         raise ParameterError(
@@ -795,6 +797,7 @@ _FLAGS = {
     "people": "--people-are",
     "k": "--values",
     "d": "--columns",
+    "features": "--feature",
 }
 """Parameters whose options are not called like them."""
 

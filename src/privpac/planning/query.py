@@ -143,6 +143,8 @@ def plan(
     # None is a parameter left out, in every place: here its default stands in.
     beta, delta = DEFAULT_BETA if beta is None else beta, 0 if delta is None else delta
     shape = {name: value for name, value in shape.items() if value is not None}
+    if features is not None and isinstance(concept, str) and concept in PLANNED_FAMILIES:
+        raise ParameterError(f"a {concept} is described by numbers such as values or domain: leave out features")
     concept = rules_named(concept, features, agreement=model is not None)
     quantity = _quantity(n_users, epsilon, alpha)
     if quantity == "users" and alpha is None:
@@ -172,10 +174,7 @@ def plan(
         target = _named_target(concept, numbers, neighbours, delta, model, _letters(shape))
         return _answer(target, quantity, numbers, records_per_user, setting)
     if shape:
-        raise ParameterError(
-            f"{', '.join(sorted(shape))} describe a family of distributions such as 'histogram'; leave them out for "
-            "rules"
-        )
+        raise ParameterError(f"{min(shape)} describes a family of distributions such as 'histogram', not rules")
     relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
     if isinstance(concept, VC1Tree) and setting == "agnostic":
         if concept.n_nodes is None:

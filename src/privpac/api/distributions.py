@@ -28,6 +28,7 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.api.learn import release_rule, warn_item_level
+from privpac.api.tables import Declared, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.distributions.base import DistributionLearner, Gaussian
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
@@ -74,8 +75,9 @@ _COUNTED = ("max_records", "stages", "first_share")
 # Selection
 
 
+@takes_tables
 def select_distribution(
-    data: Users,
+    data: Any,
     candidates: CandidateLaws,
     *,
     epsilon: Rational,
@@ -90,10 +92,14 @@ def select_distribution(
 
     Parameters
     ----------
-    data : UserData
-        Private, without labels.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
+        No labels are needed.
     candidates : list, or mapping of names
         Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Public.  The privacy loss.
     candidates_are : {"public", "dp-released"}
@@ -105,6 +111,8 @@ def select_distribution(
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
     **options
         Public declarations of :class:`privpac.distributions.HypothesisSelector`; ``records_per_user`` sets the clip
         unless ``tau`` is given.
@@ -129,11 +137,11 @@ def select_distribution(
     >>> chosen.parameters["name"] in laws, chosen.guarantee.summary
     (True, '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(data)
+    people = _people(data, options, 'pp.select_distribution({table}, laws, epsilon=1, candidates_are="public")')
     selector = selector_for(
-        candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options
+        candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=people.unit, **options
     )
-    return release_distribution(selector, data, ledger=ledger, not_before=not_before)
+    return release_distribution(selector, people.read(), ledger=ledger, not_before=not_before)
 
 
 def selector_for(
@@ -191,8 +199,9 @@ def _price_of(candidates: CandidateLaws, unit: Unit, neighbours: Neighbours) -> 
 # Learning
 
 
+@takes_tables
 def learn_distribution(
-    data: Users,
+    data: Any,
     family: str = "histogram",
     *,
     epsilon: Rational,
@@ -206,10 +215,14 @@ def learn_distribution(
 
     Parameters
     ----------
-    data : UserData
-        Private, without labels.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
+        No labels are needed.
     family : str
         "histogram", "discrete", "product", "gaussian" or another of ``FAMILIES``.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Public.  The privacy loss.
     method : str
@@ -220,8 +233,11 @@ def learn_distribution(
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
     **options
-        Public declarations of the family's learner (see the module's table).  ``features`` names the columns to read;
+        Public declarations of the family's learner (see the module's table).  With people that were read already,
+        ``features`` names the columns to read;
         ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
         ``noise`` of a histogram is a class derived from :class:`privpac.mechanisms.Noise`, discrete Laplace by default.
         A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then it counts
@@ -246,12 +262,10 @@ def learn_distribution(
     >>> hours.value.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(data)
-    domains = dict(data.features)
-    learner = distribution_learner(
-        family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options
-    )
-    return release_distribution(learner, data, ledger=ledger, not_before=not_before)
+    people = _people(data, options, "pp.learn_distribution({table}, epsilon=1)")
+    shared: Options = {"neighbours": neighbours, "unit": people.unit, "domains": dict(people.features)}
+    learner = distribution_learner(family, epsilon=epsilon, method=method, **shared, **options)
+    return release_distribution(learner, people.read(), ledger=ledger, not_before=not_before)
 
 
 def distribution_learner(
@@ -385,10 +399,16 @@ def _given(kind: LearnerClass, options: Mapping[str, object], what: str) -> Opti
     return given
 
 
-def _unit(users: Users) -> Unit:
-    if not hasattr(users, "fold") or not hasattr(users, "unit"):
-        raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(users).__name__}")
-    return Unit(users.unit)
+def _people(data: Any, options: Options, call: str) -> Declared:
+    """The people; what is said about their table is taken out of the options."""
+    read = hasattr(data, "fold") and hasattr(data, "unit")
+    columns = options.pop("features", None) if read else None  # of people: those that the learner reads
+    people = open_people(data, fields_among(options), call=call, labelled=False)
+    if not hasattr(people.schema, "unit"):
+        raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(data).__name__}")
+    if columns is not None:
+        options["features"] = columns
+    return people
 
 
 def release_distribution(

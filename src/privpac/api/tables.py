@@ -35,7 +35,7 @@ from privpac.data.readers import (
     shown_path,
 )
 from privpac.data.schema_file import OPEN, Schema, TableFields, shows, shows_fields, table_spec
-from privpac.data.spec import TableSpec
+from privpac.data.spec import TableSpec, read_features
 from privpac.data.suggest import suggest_domains
 from privpac.data.users import UserData, Users
 from privpac.errors import DeclarationError, ParameterError, PrivpacError, did_you_mean
@@ -243,6 +243,11 @@ def open_people(
     ``call`` is how that function is called, with the table's place in braces, for the message that has the whole call;
     ``labelled`` whether it needs labels; ``columns`` those that its rule or predictor declares itself.
     """
+    strange = [name for name in fields if name not in DataFields.__annotations__]
+    if strange:
+        name = call.partition("(")[0].removeprefix("pp.")
+        near = did_you_mean(strange[0], DataFields.__annotations__)
+        raise TypeError(f"{name}() got an unexpected keyword argument {strange[0]!r}{near}")
     if hasattr(data, "fold") and hasattr(data, "unit"):
         if fields:
             raise DeclarationError(
@@ -250,11 +255,6 @@ def open_people(
                 f"{', '.join(f'{name}=' for name in fields)}, or give the table itself"
             )
         return Declared(data, lambda: data)
-    strange = [name for name in fields if name not in DataFields.__annotations__]
-    if strange:
-        name = call.partition("(")[0].removeprefix("pp.")
-        near = did_you_mean(strange[0], DataFields.__annotations__)
-        raise TypeError(f"{name}() got an unexpected keyword argument {strange[0]!r}{near}")
     if not _is_table(data):
         if fields:
             raise TypeError(
@@ -305,34 +305,37 @@ def _call_to_write(
     data: Any, said: Mapping[str, Any], absent: Sequence[str], call: str, labelled: bool, written: CsvFormat
 ) -> str:
     """What is missing, and the call with the table's own columns: by their names and types, never by a value."""
-    shown = shown_path(data) if is_path(data) else "df"
     message = f"{call.partition('(')[0]} needs {', '.join(_ROLES[name] for name in absent)} of this table"
+    shown = "df"
+    if is_path(data):
+        expand(data, folders=True)  # that there is no such file goes first
+        shown = shown_path(data) if isinstance(data, (str, os.PathLike)) else "files"
     try:
         schema = _suggested(data, said, written)
     except (PrivpacError, TypeError):
         return f"{message}; or schema=, a file that privpac domains makes"
-    roles = {"user": schema.user, "label": schema.label if labelled else None}
-    lines = [f"    {shown},"]
-    for name, found in roles.items():
-        if name == "user" or labelled:
-            lines.append(f"    {name}={_literal(said.get(name, found or OPEN))},")
-    if labelled and schema.positive == OPEN and said.keys().isdisjoint({"positive", "label_map", "classes"}):
-        lines.append('    positive="?",  # the label that is predicted, if labels are not 0/1 or true/false')
-    lines.append("    features={")
-    for name, domain in list(schema.columns.items())[:_MOST_SHOWN]:
-        note = "" if domain is not None else f"  # {schema.notes.get(f'columns.{name}', 'not known by its name')}"
-        lines.append(f"        {_literal(name)}: {_written(domain)},{note}")
-    if len(schema.columns) > _MOST_SHOWN:
-        lines.append(f"        # and {len(schema.columns) - _MOST_SHOWN} more: pp.suggest_domains(df) has them all")
-    lines.append("    },")
+    said = {**said, "user": said.get("user", schema.user)}
+    if labelled:
+        said["label"] = said.get("label") or schema.label or OPEN
+        if schema.positive == OPEN and said.keys().isdisjoint({"positive", "label_map", "classes"}):
+            said["positive"] = OPEN
+    given = said.pop("features", None)
+    columns = schema.columns if given is None else read_features(given)
+    lines = [f"{shown},", *(f"{name}={_literal(value)}," for name, value in said.items()), "features={"]
+    for name, domain in list(columns.items())[:_MOST_SHOWN]:
+        note = "" if domain is not None else f"  # {schema.notes.get(f'columns.{name}', '')}"
+        lines.append(f"    {_literal(name)}: {_written(domain)},{note}")
+    if len(columns) > _MOST_SHOWN:
+        lines.append(f"    # and {len(columns) - _MOST_SHOWN} more: pp.suggest_domains has them all")
     before, _, after = call.partition("{table}")
-    start = before if before.endswith("(") else before.rstrip(", ") + ", "
-    body = "\n".join(lines)
+    lines += ["},", *(f"{part}," for part in after.rstrip(")").split(", ") if part)]
+    body = "\n".join(f"    {line}" for line in lines)
     return (
         f"{message}. By the names and types of its columns, and no value, this is the call to write. Put what "
         'everybody may know in place of each "?", or leave the column out:\n\n'
-        f"{start}\n{body}\n    {after.lstrip(', ')}\n\n"
-        "The same can stand in a file that schema= reads: privpac domains makes it."
+        f"{before.rstrip()}\n{body}\n)\n\n"
+        "The same can stand in a file that schema= reads: privpac domains makes it. To ask the same people more than "
+        "once, read them with these keywords first: UserData.from_frame."
     )
 
 
@@ -340,7 +343,7 @@ def _suggested(data: Any, said: Mapping[str, Any], written: CsvFormat) -> Schema
     """What names and types tell of the columns, beside what was said."""
     where = data[0] if isinstance(data, (list, tuple)) else data
     alone = "user" in said and said["user"] is None
-    csv = {"separator": written.separator, "header": written.header, "names": written.names}
+    csv: dict[str, Any] = {"separator": written.separator, "header": written.header, "names": written.names}
     return suggest_domains(
         where, user=said.get("user"), label=said.get("label"), unit=Unit.ITEM if alone else Unit.USER, **csv
     )

@@ -21,7 +21,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from privpac.api.learn import release_rule, warn_item_level
-from privpac.api.tables import choose_engine, users_of_files
+from privpac.api.tables import DataFields, choose_engine, users_of_files
 from privpac.cli import options as shared
 from privpac.cli.app import app, working
 from privpac.cli.declared import SchemaFile, spec_of
@@ -161,7 +161,8 @@ def command(
         for function in calls:
             words = parameter_help(function)
             for parameter in inspect.signature(function).parameters.values():
-                if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
+                asks = parameter.name not in DataFields.__annotations__  # what is said of the table is the job's
+                if asks and parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
                     asked[parameter.name] = _option(parameter, words, place, help or {}, flags or {})
         for each in also.split():
             asked[each] = _placed(each, KNOWN[each], None, place)

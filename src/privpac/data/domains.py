@@ -715,7 +715,7 @@ class Floats(Domain):
         return on_floats(series, name)
 
 
-def as_day(value: date | str, name: str = "value") -> date:
+def as_day(value: date | str | np.datetime64, name: str = "value") -> date:
     """A day: a date, an ISO text, or the day of a datetime, a timestamp of pandas or a ``numpy.datetime64``."""
     if isinstance(value, str):
         try:

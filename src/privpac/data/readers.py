@@ -143,7 +143,7 @@ def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> _T
     }
 
 
-def is_frame(table: object) -> bool:
+def is_frame(table: Any) -> bool:
     """Whether narwhals knows this kind of table, readable or not."""
     try:
         return isinstance(nw.from_native(table), (nw.DataFrame, nw.LazyFrame))

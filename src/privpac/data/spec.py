@@ -12,7 +12,7 @@ in Python                         in a text (command line, schema file)     doma
 ``(0, 110)``, ``range(0, 111)``   ``"0:110"``                               ``Integers(0, 110)``
 ``(0, 50, 0.5)``                  ``"0:50:0.5"``                            ``Grid(0, 50, "0.5")``
 ``("2020-01-01", "2025-12-31")``  ``"2020-01-01:2025-12-31"``               ``Dates("2020-01-01", "2025-12-31")``
-``["f", "m"]``                    ``"{f,m}"``, in a schema file also a list  ``Categories(["f", "m"])``
+``["f", "m"]``                    ``"{f,m}"``; a list in a schema file       ``Categories(["f", "m"])``
 ``"{low<mid<high}"``              ``"{low<mid<high}"``                      ``Categories([...], ordered=True)``
 ``"number"``                      ``"number"``                              ``Floats()``
 ``"text"``                        ``"text"``                                ``Texts()``

@@ -45,7 +45,7 @@ from privpac.distributions.vocabulary import VocabularyHistogram
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.ledger import BudgetLedger
+from privpac.ledger import LedgerLike
 from privpac.methods.means import FriendlyMean, TrimmedMean
 from privpac.papers.few_examples_per_user.covers import CoverLearner
 from privpac.parameters import declared
@@ -83,7 +83,7 @@ def select_distribution(
     epsilon: Rational,
     candidates_are: str,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     **options: Any,
 ) -> Released:
@@ -107,7 +107,7 @@ def select_distribution(
         states it.  Fitting them on these users without privacy voids the promise.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
@@ -207,7 +207,7 @@ def learn_distribution(
     epsilon: Rational,
     method: str = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     **options: Any,
 ) -> Released:
@@ -229,7 +229,7 @@ def learn_distribution(
         One of the family's methods; "auto" chooses from what is declared.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
@@ -412,7 +412,7 @@ def _people(data: Any, options: Options, call: str) -> Declared:
 
 
 def release_distribution(
-    learner: DistributionLearner, users: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None
+    learner: DistributionLearner, users: Users, *, ledger: LedgerLike | None = None, not_before: float | None = None
 ) -> Released:
     """Release; without a user column that is said loudly, and in the result."""
     warn_item_level(users, 4)

@@ -26,7 +26,7 @@ from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
 
 if TYPE_CHECKING:
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 
 @takes_tables
@@ -44,7 +44,7 @@ def evaluate(
     rowwise: bool = False,
     same_people: bool = False,
     levels: int = DEFAULT_LEVELS,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     **table: Unpack[DataFields],
 ) -> Released:
     """How often is this predictor right on these people, and on new people from the same population?  With
@@ -82,7 +82,7 @@ def evaluate(
         Declares that the predictor was learned from these people: nothing is said about others.
     levels : int
         Steps of one person's contribution.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     engine, separator, header, names
         How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
@@ -156,7 +156,7 @@ def select_model(
     confidence: Rational = "0.95",
     labels: tuple[Any, Any] | None = None,
     rowwise: bool = False,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     **table: Unpack[DataFields],
 ) -> Released:
     """Which of these models is best on these people?  The best of ``k``, with ``epsilon``-DP per user.
@@ -242,7 +242,7 @@ def best_error(
     method: str = "sum",
     radius: Rational = "1/8",
     records_per_user: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     **table: Unpack[DataFields],
 ) -> Released:
     """How well can any rule of this kind do?  A private lower bound on the least error, for new people from the same

@@ -38,7 +38,7 @@ from privpac.evaluation.results import few_people
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.ledger import Balance, BudgetLedger, release
+from privpac.ledger import Balance, BudgetLedger, LedgerLike, release
 from privpac.methods.base import ITEM_LEVEL, Learner
 from privpac.methods.registry import (
     METHODS,
@@ -239,7 +239,7 @@ def learn(
     setting: str = "agnostic",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     max_records: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     evaluate: Rational | None = None,
     certify: Rational | None = None,
@@ -272,7 +272,7 @@ def learn(
         Which datasets must be hard to tell apart; under add-remove the number of users is private.
     max_records : int, optional
         A public cap on the records read per user.  Privacy needs none.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first; the result says what is left.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
@@ -357,7 +357,7 @@ def release_prepared(
     prepared: Prepared,
     data: Users,
     *,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     stacklevel: int = 3,
 ) -> Released:
@@ -393,11 +393,12 @@ def release_rule(
     learner: Learner,
     data: Users,
     *,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     stacklevel: int = 3,
 ) -> Released:
     """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
+    ledger = None if ledger is None else BudgetLedger.of(ledger)
     concept = getattr(learner, "concept", getattr(learner, "tree", None))
     label = type(getattr(learner, "learner", learner)).__name__ + (
         "" if concept is None else f" of {type(concept).__name__}"

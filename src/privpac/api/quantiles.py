@@ -14,7 +14,7 @@ from privpac.guarantee import Neighbours, Unit
 from privpac.result import Released
 
 if TYPE_CHECKING:
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 _METHODS = ("auto", "ranks", "walks")
 
@@ -34,7 +34,7 @@ def quantile(
     method: str = "auto",
     delta: Rational = 0,
     public_n_users: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     **table: Unpack[DataFields],
 ) -> Released:
@@ -72,7 +72,7 @@ def quantile(
         Only for ``"walks"``; ``"ranks"`` never spends it.
     public_n_users : int, optional
         Only for ``"walks"``: the declared number of people.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.

@@ -298,7 +298,7 @@ _ROLES = {
     "label": "label= (the column to predict)",
     "features": "features= (the columns that rules may read, with what everybody may know of their values)",
 }
-_MOST_SHOWN = 40
+_MOST_SHOWN, _LONGEST_LINE = 40, 120
 
 
 def _call_to_write(
@@ -321,21 +321,24 @@ def _call_to_write(
             said["positive"] = OPEN
     given = said.pop("features", None)
     columns = schema.columns if given is None else read_features(given)
-    lines = [f"{shown},", *(f"{name}={_literal(value)}," for name, value in said.items()), "features={"]
-    for name, domain in list(columns.items())[:_MOST_SHOWN]:
-        note = "" if domain is not None else f"  # {schema.notes.get(f'columns.{name}', '')}"
-        lines.append(f"    {_literal(name)}: {_written(domain)},{note}")
-    if len(columns) > _MOST_SHOWN:
-        lines.append(f"    # and {len(columns) - _MOST_SHOWN} more: pp.suggest_domains has them all")
+    pairs = {f"{_literal(name)}: {_written(domain)}": name for name, domain in columns.items()}
+    words = [f"{name}={_literal(value)}" for name, value in said.items()]
     before, _, after = call.partition("{table}")
-    lines += ["},", *(f"{part}," for part in after.rstrip(")").split(", ") if part)]
-    body = "\n".join(f"    {line}" for line in lines)
+    ends = [part for part in after.removesuffix(")").split(", ") if part]
+    features = f"features={{{', '.join(pairs)}}}"
+    short = f"{before}{', '.join([shown, *words, features, *ends])}). "
+    if len(short) > _LONGEST_LINE:
+        notes = {name: f"  # {schema.notes.get(f'columns.{name}', '')}" for name in columns if columns[name] is None}
+        lines = [f"    {pair},{notes.get(name, '')}" for pair, name in list(pairs.items())[:_MOST_SHOWN]]
+        if len(pairs) > _MOST_SHOWN:
+            lines.append(f"    # and {len(pairs) - _MOST_SHOWN} more: pp.suggest_domains has them all")
+        every = [f"{shown},", *(f"{word}," for word in words), "features={", *lines, "},", *(f"{end}," for end in ends)]
+        short = "\n\n" + "\n".join([before.rstrip(), *(f"    {line}" for line in every), ")"]) + "\n\n"
     return (
-        f"{message}. By the names and types of its columns, and no value, this is the call to write. Put what "
-        'everybody may know in place of each "?", or leave the column out:\n\n'
-        f"{before.rstrip()}\n{body}\n)\n\n"
-        "The same can stand in a file that schema= reads: privpac domains makes it. To ask the same people more than "
-        "once, read them with these keywords first: UserData.from_frame."
+        f"{message}. By the names and types of its columns, and no value, the call to write is {short}Put what "
+        'everybody may know in place of each "?", or leave the column out. The same can stand in a file that schema= '
+        "reads: privpac domains makes it. To ask the same people more than once, read them with these keywords first: "
+        "UserData.from_frame."
     )
 
 

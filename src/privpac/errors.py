@@ -21,7 +21,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     def bare(text: str) -> str:
         return "".join(letter for letter in text[:100].casefold() if letter.isalnum())
 
-    listed = [one for one in known if isinstance(one, str)]
+    listed = [one for one in known if one != name]
     words = {bare(one): one for one in reversed(listed)}
     near = get_close_matches(bare(name), list(words), 1, 0.7) if isinstance(name, str) and bare(name) else []
     return f"; did you mean {words[near[0]]!r}?" if near else ""

@@ -42,7 +42,7 @@ from privpac.distributions.histogram import (
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.distributions.vocabulary import VocabularyHistogram
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import ParameterError, TooLargeError, did_you_mean
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.ledger import LedgerLike
@@ -68,6 +68,7 @@ _HISTOGRAMS: dict[str, LearnerClass] = {
 }
 _MEANS: dict[str, LearnerClass] = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}
 _METHODS = {"histogram": tuple(_HISTOGRAMS), "gaussian": ("coarse-to-fine", "cover"), "mean": tuple(_MEANS)}
+_OF_CALL = ("method", "neighbours", "ledger", "not_before", "candidates_are")
 _COUNTED = ("max_records", "stages", "first_share")
 """Who declares one of these means a histogram of records, not of people."""
 
@@ -280,11 +281,13 @@ def distribution_learner(
 ) -> DistributionLearner:
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
-        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
+        near = did_you_mean(family, FAMILIES)
+        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}{near}")
     methods = _METHODS.get(family, ("cover", "columns"))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
+            f"{did_you_mean(method, methods)}"
         )
     chosen = methods[0] if method == "auto" else method
     shared: Options = {
@@ -395,7 +398,14 @@ def _given(kind: LearnerClass, options: Mapping[str, object], what: str) -> Opti
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - own)
     if strange:
-        raise ParameterError(f"{what} has no option {', '.join(strange)}; it has {', '.join(sorted(own))}")
+        kinds = next((group for group in (_HISTOGRAMS, _MEANS) if kind in group.values()), {})
+        word = strange[0]
+        using = [name for name, one in kinds.items() if word in (has := declared(one)) and has[word].required]
+        near = did_you_mean(word, (*own, *_OF_CALL))
+        other = f"; {word} goes with method={' or '.join(map(repr, using))}" if using else ""
+        raise ParameterError(
+            f"{what} has no option {', '.join(strange)}; it has {', '.join(sorted(own))}{near or other}"
+        )
     return given
 
 

@@ -9,7 +9,7 @@ from privpac.api.learn import own_columns, release_rule, warn_item_level
 from privpac.api.tables import DataFields, Declared, open_people, takes_tables
 from privpac.data import Domain
 from privpac.data.spec import read_features
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, did_you_mean
 from privpac.evaluation.best_error import BestErrorLearner, plan_best_error
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.results import CellKind, Weight
@@ -324,5 +324,6 @@ def best_error_learner(
         rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
         return MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
     if method != "sum":
-        raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}")
+        near = did_you_mean(method, ("sum", "oneshot", "bisect", "auto"))
+        raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}{near}")
     return BestErrorLearner(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)

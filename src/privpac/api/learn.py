@@ -32,7 +32,7 @@ from typing import Any
 from privpac.api.tables import fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
-from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
+from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError, did_you_mean
 from privpac.evaluation.best_error import BestErrorLearner
 from privpac.evaluation.results import few_people
 from privpac.evaluation.together import EvaluatedLearner, part_budget
@@ -105,6 +105,7 @@ def resolve_method(
     if setting not in ("agnostic", "realizable"):
         raise ParameterError(
             f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
+            f"{did_you_mean(setting, ('agnostic', 'realizable'))}"
         )
     given = {name: value for name, value in options.items() if value is not None}
     because = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from privpac.api.learn import release_rule, warn_item_level
 from privpac.api.tables import DataFields, open_people, takes_tables
 from privpac.distributions.quantiles import QuantileLearner, WalkQuantile
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, did_you_mean
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit
 from privpac.result import Released
@@ -142,7 +142,9 @@ def quantile_learner(
     asked = list(q) if isinstance(q, Sequence) and not isinstance(q, str) else q
     told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records, "features": column}
     if method not in _METHODS:
-        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {str(method)[:40]!r}")
+        raise ParameterError(
+            f"method must be one of {', '.join(_METHODS)}, got {str(method)[:40]!r}{did_you_mean(method, _METHODS)}"
+        )
     if method != "walks":
         rational(delta, "delta", minimum=0, below=1)
         return QuantileLearner(epsilon, asked, **told, **options)

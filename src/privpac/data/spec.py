@@ -32,7 +32,7 @@ from datetime import date
 from typing import Any, NoReturn, get_args
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from privpac.data.domains import (
     Categories,
@@ -214,6 +214,16 @@ def _label_policy(said: OnInvalidLabel | str | None) -> OnInvalidLabel:
     return one_of(OnInvalidLabel, OnInvalidLabel.RAISE if said is None else said, "on_invalid_label")
 
 
+def _ruled(spec: TableSpec) -> _Fixed:
+    """The columns as they were named, with the rule of all columns for missing values."""
+    return _Fixed(
+        {
+            name: None if domain is None else with_missing_rule(domain, spec.missing, spec.on_invalid)
+            for name, domain in spec._named.items()
+        }
+    )
+
+
 @frozen
 class TableSpec:
     """The declaration of a table; all of it is public.
@@ -250,7 +260,7 @@ class TableSpec:
     """
 
     user: str | None
-    features: Mapping[str, Domain | None] = field(converter=_fixed_features)
+    _named: Mapping[str, Domain | None] = field(converter=_fixed_features, alias="features", repr=False)
     label: str | None = None
     on_invalid: OnInvalid = field(default=OnInvalid.RAISE, converter=_policy)
     on_invalid_label: OnInvalidLabel = field(default=OnInvalidLabel.RAISE, converter=_label_policy)
@@ -264,6 +274,8 @@ class TableSpec:
     """Read for a ``check`` only: what would be refused is counted."""
     partial: bool = field(default=False, repr=False)
     """A part of a declaration, which need not name a feature."""
+    features: Mapping[str, Domain | None] = field(init=False, eq=False, default=Factory(_ruled, takes_self=True))
+    """The columns that rules may read, each with the rule for missing values."""
 
     def __attrs_post_init__(self) -> None:
         if not self.features and not self.partial:
@@ -284,11 +296,6 @@ class TableSpec:
                     f"column {value!r} has two roles; user, features and label must be different columns"
                 )
         self._check_labels()
-        ruled = {
-            name: None if domain is None else with_missing_rule(domain, self.missing, self.on_invalid)
-            for name, domain in self.features.items()
-        }
-        object.__setattr__(self, "features", _Fixed(ruled))
 
     def _check_labels(self) -> None:
         if self.classes and self.label_map is not None:

@@ -28,7 +28,7 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.api.learn import release_rule, warn_item_level
-from privpac.api.tables import Declared, fields_among, open_people, takes_tables
+from privpac.api.tables import Data, Declared, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.distributions.base import DistributionLearner, Gaussian
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
@@ -78,7 +78,7 @@ _COUNTED = ("max_records", "stages", "first_share")
 
 @takes_tables
 def select_distribution(
-    data: Any,
+    data: Data,
     candidates: CandidateLaws,
     *,
     epsilon: Rational,
@@ -202,7 +202,7 @@ def _price_of(candidates: CandidateLaws, unit: Unit, neighbours: Neighbours) -> 
 
 @takes_tables
 def learn_distribution(
-    data: Any,
+    data: Data,
     family: str = "histogram",
     *,
     epsilon: Rational,

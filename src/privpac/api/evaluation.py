@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privpac.api.learn import own_columns, release_rule, warn_item_level
-from privpac.api.tables import DataFields, Declared, open_people, takes_tables
+from privpac.api.tables import Data, DataFields, Declared, open_people, takes_tables
 from privpac.data import Domain
 from privpac.data.spec import read_features
 from privpac.errors import ParameterError, did_you_mean
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @takes_tables
 def evaluate(
     predictor: Any,
-    data: Any,
+    data: Data,
     *,
     epsilon: Rational,
     cells: CellKind = "table",
@@ -146,7 +146,7 @@ def _people(predictors: Iterable[object], data: Any, table: DataFields, call: st
 @takes_tables
 def select_model(
     models: Mapping[str, Any],
-    data: Any,
+    data: Data,
     *,
     epsilon: Rational,
     evaluate: Rational | None = None,
@@ -232,7 +232,7 @@ def selection_learner(
 
 @takes_tables
 def best_error(
-    data: Any,
+    data: Data,
     rule: str | ConceptClass | VC1Tree,
     *,
     epsilon: Rational,

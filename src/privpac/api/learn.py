@@ -29,7 +29,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from privpac.api.tables import fields_among, open_people, takes_tables
+from privpac.api.tables import Data, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError, did_you_mean
@@ -232,7 +232,7 @@ def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options
 
 @takes_tables
 def learn(
-    data: Any,
+    data: Data,
     rule: str | ConceptClass | VC1Tree | None = None,
     *,
     epsilon: Rational,

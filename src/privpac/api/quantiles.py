@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privpac.api.learn import release_rule, warn_item_level
-from privpac.api.tables import DataFields, open_people, takes_tables
+from privpac.api.tables import Data, DataFields, open_people, takes_tables
 from privpac.distributions.quantiles import QuantileLearner, WalkQuantile
 from privpac.errors import ParameterError, did_you_mean
 from privpac.exact import Rational, rational
@@ -21,7 +21,7 @@ _METHODS = ("auto", "ranks", "walks")
 
 @takes_tables
 def quantile(
-    data: Any,
+    data: Data,
     column: str | None = None,
     *,
     q: Rational | Sequence[Rational] = "1/2",

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from privpac.data.domains import Domain
 from privpac.data.engines.stream import CHUNK_ROWS, StreamedUsers
@@ -191,6 +191,23 @@ def _large(path: TablePath) -> bool:
 
 
 # What the functions of the public API take: people, or a table and its declaration
+
+
+class Frame(Protocol):
+    """A table in memory or lazy: pandas, polars, Arrow, DuckDB, Spark."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+class ArrowStream(Protocol):
+    """What hands out a stream of Arrow's."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+Data = Users | Frame | ArrowStream | TablePath
+"""People, or a table to be declared."""
 
 
 class DataFields(TableFields, total=False):

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from attrs import evolve, field, frozen
 
 from privpac.display import Shown
-from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
+from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning, did_you_mean
 from privpac.exact import Rational, as_arb, exp_ball, rational, shown, up
 
 RED_FROM, EMPTY_ABOVE = 3, 10
@@ -142,7 +142,8 @@ def one_of(kind: type[_E], value: object, name: str) -> _E:
         return kind(value)
     except ValueError:
         allowed = ", ".join(repr(str(member)) for member in kind)
-        raise ParameterError(f"{name} must be one of {allowed}; got {value!r}") from None
+        near = did_you_mean(value, map(str, kind))
+        raise ParameterError(f"{name} must be one of {allowed}; got {value!r}{near}") from None
 
 
 @frozen(slots=False, init=False)

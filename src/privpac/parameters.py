@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from attrs import NOTHING, Attribute, evolve, field, fields
 
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, did_you_mean
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 
@@ -291,7 +291,8 @@ def either(one: str, other: str) -> Validator:
 
     def check(_: object, attribute: Attribute[Any], value: object) -> None:
         if value not in (one, other):
-            raise ParameterError(f"{attribute.alias} must be {one!r} or {other!r}, got {value!r}")
+            near = did_you_mean(value, (one, other))
+            raise ParameterError(f"{attribute.alias} must be {one!r} or {other!r}, got {value!r}{near}")
 
     return check
 
@@ -302,6 +303,7 @@ def one_word_of(words: Iterable[str]) -> Validator:
 
     def check(_: object, attribute: Attribute[Any], value: object) -> None:
         if value not in listed:
-            raise ParameterError(f"{attribute.alias} must be one of {', '.join(listed)}, got {value!r}")
+            near = did_you_mean(value, listed)
+            raise ParameterError(f"{attribute.alias} must be one of {', '.join(listed)}, got {value!r}{near}")
 
     return check

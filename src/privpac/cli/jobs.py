@@ -21,7 +21,7 @@ import typer
 from attrs import field, frozen
 
 from privpac.api.learn import release_rule, warn_item_level
-from privpac.api.tables import choose_engine, users_of_files
+from privpac.api.tables import DataFields, choose_engine, users_of_files
 from privpac.cli import options as shared
 from privpac.cli.app import Commands, app, working
 from privpac.cli.declared import SchemaFile, spec_of
@@ -168,7 +168,8 @@ def command(
         for function in calls:
             words = parameter_help(function)
             for parameter in inspect.signature(function).parameters.values():
-                if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
+                asks = parameter.name not in DataFields.__annotations__  # what is said of the table is the job's
+                if asks and parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
                     taken[parameter.name] = _option(parameter, words, place, help or {}, flags or {})
         for each in also.split():
             taken[each] = _placed(each, KNOWN[each], None, place)

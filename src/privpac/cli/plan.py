@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from attrs import evolve
 from rich.console import Console
 
 from privpac import planning as library

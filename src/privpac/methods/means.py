@@ -33,7 +33,14 @@ from attrs import field, frozen
 from privpac.arrays import Codes, Ints
 from privpac.data import Domain, UserData
 from privpac.data.loops import jit
-from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
+from privpac.errors import (
+    IncompatibleGuarantees,
+    InfeasibleError,
+    ParameterError,
+    SchemaError,
+    TooLargeError,
+    did_you_mean,
+)
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import Law
@@ -252,7 +259,8 @@ class MeanLearner(Gate, Learner):
         names = tuple(data.features) if self.features is None else self.features
         unknown = [name for name in names if name not in data.features]
         if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}") from None
+            near = did_you_mean(unknown[0], data.features)
+            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}{near}") from None
         domains = {name: data.features[name] for name in names}
         odd = [name for name, domain in domains.items() if domain is None or not domain.stepped]
         if odd:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -324,7 +325,7 @@ class ShuffleProtocol(Protocol):
             cap = least_cap(loose)
         except ManifestError as error:
             raise InfeasibleError(str(error)) from None
-        return evolve(loose, cap=cap)
+        return replace(loose, cap=cap)
 
     @cached_property
     def _mechanism(self) -> dict[str, int | str]:

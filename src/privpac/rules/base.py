@@ -27,7 +27,7 @@ from privpac.arrays import Bytes, Codes, Ints
 from privpac.data import Domain
 from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
-from privpac.errors import ParameterError, SchemaError, TooLargeError
+from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_mean
 from privpac.guarantee import positive_int
 from privpac.result import Saved, register, stores
 from privpac.rules.export.code import function
@@ -134,7 +134,8 @@ class ClassOfRules(ABC):
         columns = {names[0] if name is None else name: domain for name, domain in declared.items()}
         unknown = [name for name in columns if name not in names]
         if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {names}")
+            near = did_you_mean(unknown[0], names)
+            raise SchemaError(f"columns {unknown} are not among the features {names}{near}")
         own = {name: domain for name, domain in columns.items() if domain is not None}
         if self.takes_texts:
             own = {

@@ -106,7 +106,7 @@ def test_what_was_saved_is_read_again(tree: Tree) -> None:
     ],
 )
 def test_a_value_of_another_type_is_refused(name: str, value: Any) -> None:
-    with pytest.raises(ModelFileError, match="damaged|unknown kind"):
+    with pytest.raises(ModelFileError, match=r"damaged|unknown kind"):
         Released.from_json(Released(Raw({**FILED, name: value}), None).to_json().replace("test-saved-raw", KIND))
 
 

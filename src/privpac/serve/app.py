@@ -18,6 +18,7 @@ import logging
 import multiprocessing
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Any
@@ -25,18 +26,20 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
+from privpac.connections import KEY
+from privpac.errors import BudgetExhausted, LedgerError, ModelFileError, ParameterError, PrivpacError
 from privpac.ledger import BudgetLedger
-from privpac.methods.prediction.session import PredictionSession
+from privpac.methods.prediction.session import PredictionSession, QueryBatch
 from privpac.report import pages
-from privpac.serve.answering import Predict, read_json
-from privpac.serve.commit import Pulse
+from privpac.serve.auth import AuthMiddleware
+from privpac.serve.commit import Committer, HealthProbe
 from privpac.serve.keys import ApiKey, KeyStore
-from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send, Wall, problem
+from privpac.serve.responses import Refusal, problem
 from privpac.serve.schema import (
     Answers,
     Budget,
@@ -51,6 +54,7 @@ from privpac.serve.schema import (
     Promise,
     Queries,
     Span,
+    columns,
     promise,
 )
 from privpac.serve.session_file import load_session, operator_secret
@@ -116,24 +120,56 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     app = FastAPI(
         title="privpac prediction service", version="1", openapi_url=None, debug=False, redirect_slashes=False
     )
+    app.router.route_class = _OneMeaning
     _add_errors(app)
     _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
-    described, predict = json.dumps(app.openapi()), Predict(session)
+    described = json.dumps(app.openapi())
 
     @app.get("/openapi.json", include_in_schema=False)
     async def description() -> Response:
         return Response(described, media_type="application/json")
 
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        await (predict if predict.serves(scope) else app)(scope, receive, send)
-
-    return Wall(serve, keys)
+    return AuthMiddleware(app, keys)
 
 
-async def _strict(request: Request) -> None:
-    """Refuse what :func:`read_json` refuses."""
-    read_json(request.scope["headers"], await request.body())
+# Bodies
+
+
+class _JsonRequest(Request):
+    """A request whose body has one meaning: of two equal names in it, two readers could take different ones for what is
+    charged."""
+
+    async def json(self) -> Any:
+        body = await self.body()
+        try:
+            if len(self.headers.getlist("content-type")) != 1:
+                raise ValueError
+            return _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
+        except (ValueError, RecursionError):
+            raise json.JSONDecodeError("not one meaning", "", 0) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_once)
+
+
+class _OneMeaning(APIRoute):
+    """A route that reads its body as :class:`_JsonRequest` does."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+        handle = super().get_route_handler()
+
+        async def read(request: Request) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return read
 
 
 # Errors: fixed bodies, nothing echoed
@@ -160,6 +196,15 @@ def _add_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Refusal) -> Response:
         return respond(error.status)
 
+    @app.exception_handler(Exception)  # the middleware around the application says which class it was
+    async def failed(request: Request, error: Exception) -> Response:
+        return respond(500, {"connection": "close"})
+
+    @app.exception_handler(BudgetExhausted)
+    async def exhausted(request: Request, error: BudgetExhausted) -> Response:
+        remaining = max(0, error.remaining) if isinstance(error.remaining, int) else 0
+        return JSONResponse(problem(429) | {"remaining": remaining}, status_code=429)
+
     @app.exception_handler(LedgerError)
     @app.exception_handler(ModelFileError)
     async def unavailable(request: Request, error: PrivpacError) -> Response:
@@ -180,9 +225,9 @@ _bearer = HTTPBearer(auto_error=False, description="A key made with: privpac ser
 async def _checked(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> ApiKey:
-    """The key that the wall has checked; the credentials are named for the description of the API."""
+    """The key that the middleware has checked; the credentials are named for the description of the API."""
     key: ApiKey | None = request.scope.get(KEY)
-    if key is None:  # a path that the wall did not take for this one
+    if key is None:  # a path that the middleware did not take for this one
         raise Refusal(401)
     return key
 
@@ -194,12 +239,17 @@ Key = Annotated[ApiKey, Depends(_checked)]
 
 
 def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
-    shown, pulse = promise(session).model_dump_json(), Pulse(session.used)
+    shown, probe, committer = promise(session).model_dump_json(), HealthProbe(session.used), Committer(session)
 
-    @app.post(Predict.path, responses=_RESPONSES | _EXHAUSTED)
+    @app.post("/predict", responses=_RESPONSES | _EXHAUSTED)
     async def predict(queries: Queries, key: Key) -> Answers:
         """Answer up to 1000 queries, all of them or none; queries answered before are free."""
-        raise Refusal(404)  # described here, answered by Predict
+        try:
+            codes = columns(session, queries.records)
+        except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
+            raise Refusal(422) from None
+        answers = await committer.answer(QueryBatch(codes, key.id, key.share))
+        return Answers(answers=answers.tolist(), label=session.label)
 
     @app.get("/budget", responses=_RESPONSES)
     def budget(key: Key) -> Budget:
@@ -224,7 +274,7 @@ def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
     @app.get("/healthz", responses={503: _RESPONSES[503]})
     async def healthz() -> Health:
         """Whether the ledger can be read, said within a second."""
-        if not await pulse.beats():
+        if not await probe.healthy():
             raise HTTPException(503)
         return Health(status="ok")
 
@@ -262,7 +312,7 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
         """All keys, with what each has used; secrets are not kept."""
         return KeyList(keys=[_info(session, listed) for listed in keys.all()])
 
-    @app.post("/console/api/keys", status_code=201, responses=guarded, dependencies=[Depends(_strict)])
+    @app.post("/console/api/keys", status_code=201, responses=guarded)
     def make_key(wanted: NewKey, key: Key) -> NewKeyMade:
         """Make a key; its secret is in this response and nowhere else."""
         try:

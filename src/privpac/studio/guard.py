@@ -22,7 +22,8 @@ from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from privpac.serve.limits import HEADERS, Receive, Scope, Send
+from privpac.connections import Receive, Scope, Send
+from privpac.serve.responses import HEADERS
 
 KEY = "x-privpac-key"
 """The header with the key of the page."""

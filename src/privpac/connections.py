@@ -147,7 +147,7 @@ class _Parser(h11.Connection):
         self._limits, self._pieces, self.fault = limits, 0, 400
 
     def next_event(self) -> Any:
-        before = len(self.trailing_data[0])
+        before = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
         try:
             event = super().next_event()
         except h11.RemoteProtocolError as error:

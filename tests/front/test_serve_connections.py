@@ -16,7 +16,7 @@ import pytest
 from hostile_http import Response, attacks, exchange, responses
 from service_site import Site, serving, until
 
-from privpac.connections import BACKLOG, Limits, ConnectionPlaces, neighbourhood
+from privpac.connections import BACKLOG, ConnectionPlaces, Limits, neighbourhood
 from privpac.methods.prediction.session import PredictionSession
 from privpac.serve.responses import MAX_BODY, ServiceConnection
 

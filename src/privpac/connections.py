@@ -174,7 +174,6 @@ class ConnectionLimiter(H11Protocol):
     """One connection, with deadlines and a place; a server names a subclass as its ``http`` protocol."""
 
     limits = Limits()
-    by_address = True
     tls: ssl.SSLContext | None = None
 
     @staticmethod
@@ -193,7 +192,7 @@ class ConnectionLimiter(H11Protocol):
         self._places: ConnectionPlaces = server_state.places
         self._timer: asyncio.TimerHandle | None = None
         self._leaving = self._ended = False
-        self._leftover, self._patience = 0, self.limits.idle
+        self._early, self._leftover, self._patience = b"", 0, self.limits.idle
         self.address, self.known = "", False
 
     @property
@@ -207,7 +206,7 @@ class ConnectionLimiter(H11Protocol):
         with suppress(OSError, AttributeError):
             # Headers and body of a response are two writes; neither must wait for an acknowledgement.
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.address = neighbourhood(transport.get_extra_info("peername")) if self.by_address else ""
+        self.address = neighbourhood(transport.get_extra_info("peername"))
         free = self._places.enter(self)
         if self.tls is not None:
             transport.pause_reading()
@@ -228,8 +227,9 @@ class ConnectionLimiter(H11Protocol):
                 ssl_handshake_timeout=self.limits.headers,
                 ssl_shutdown_timeout=self.limits.linger,
             )
-            assert secured is not None
-        except (OSError, AssertionError):
+            if secured is None or secured.is_closing():
+                raise ConnectionError
+        except OSError:
             self._places.leave(self)
             transport.abort()
         else:
@@ -240,6 +240,8 @@ class ConnectionLimiter(H11Protocol):
         self._arm(self.limits.headers)
         if not free:
             self._refuse(503)
+        elif self._early:
+            self.data_received(self._early)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -248,6 +250,9 @@ class ConnectionLimiter(H11Protocol):
         self._places.leave(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.flow is None:
+            self._early += data  # came along with the end of a handshake
+            return
         if not self._leaving:
             super().data_received(data)
             return
@@ -257,7 +262,7 @@ class ConnectionLimiter(H11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client says no more; what it asked before is still answered."""
-        if not self._leaving and not self._ended:
+        if self.flow is not None and not self._leaving and not self._ended:
             self._ended = True
             self.conn.receive_data(b"")
             self.handle_events()
@@ -448,6 +453,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def server_config(app: App | str, connection: type[ConnectionLimiter], **more: Any) -> uvicorn.Config:
     """How all servers of the package run: no address is taken from headers, nothing about requests is logged."""
-    fixed: dict[str, Any] = {"ws": "none", "loop": "asyncio", "backlog": BACKLOG, "log_level": "warning"}
-    fixed |= {"proxy_headers": False, "access_log": False, "server_header": False, "timeout_graceful_shutdown": 30}
+    fixed: dict[str, Any] = {"interface": "asgi3", "ws": "none", "loop": "asyncio", "backlog": BACKLOG}
+    fixed |= {"log_level": "warning", "proxy_headers": False, "access_log": False, "server_header": False}
+    fixed |= {"timeout_graceful_shutdown": 30}
     return uvicorn.Config(app, http=connection, **(fixed | more))

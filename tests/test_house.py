@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import attrs
 import pytest
 
 import privpac
@@ -28,6 +27,7 @@ GROUND = {
     "arrays",
     "bisection",
     "composition",
+    "connections",
     "display",
     "errors",
     "exact",
@@ -438,17 +438,3 @@ def test_no_machine_paths_and_nothing_left_for_later() -> None:
         text = path.read_text(errors="ignore")
         assert not PLACES.search(text), f"{path.relative_to(REPOSITORY)} names a place on one machine"
         assert not LATER.search(text), f"{path.relative_to(REPOSITORY)} leaves something for later"
-
-
-def test_no_property_of_a_base_class_hides_a_declared_field() -> None:
-    """A property is asked before an instance's own values: such a field could be set and never read."""
-    hidden = []
-    for path in MODULES:
-        name = ".".join(("privpac", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-        for cls in vars(import_module(name)).values():
-            if isinstance(cls, type) and attrs.has(cls):
-                for field in attrs.fields(cls):
-                    owner = next((base for base in cls.__mro__ if field.name in vars(base)), None)
-                    if owner is not None and isinstance(vars(owner)[field.name], property):
-                        hidden.append(f"{cls.__module__}.{cls.__qualname__}.{field.name}: {owner.__qualname__}")
-    assert not sorted(set(hidden))

@@ -51,10 +51,10 @@ from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.files import write_durably
 from privpac.guarantee import positive_int
+from privpac.lazy import need
 from privpac.methods.agreement.agreement_learner import simulate_agreement
 from privpac.parameters import DEFAULT_BETA
 from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled, guarantee_of
-from privpac.protocols.collect import Collector
 from privpac.protocols.demo import Demo
 from privpac.protocols.demo import demo as run_demo
 from privpac.protocols.files import (
@@ -414,6 +414,9 @@ def collect(
 
     privpac protocol collect run.json --out submissions --tokens tokens.txt --port 8765
     """
+    need("uvicorn", "privpac protocol collect")
+    from privpac.protocols.collect import Collector
+
     run, known = read_manifest(manifest), None if tokens is None else _tokens(tokens)
     if run.coordinator is None:
         raise ParameterError(
@@ -430,13 +433,13 @@ def collect(
     try:
         server = Collector(run, out, port, host=host, rate=rate, until=until, **more)
     except OSError as error:
-        raise ParameterError(f"cannot listen on port {port} or write to {str(out)!r}: {error.strerror}") from None
+        raise ParameterError(f"cannot write to {str(out)!r}: {error.strerror}") from None
     typer.echo(f"collecting on {'https' if pair else 'http'}://{host}:{server.server_port} into {out}")
     if known is None:
         errors.print("privpac: warning: without --tokens anyone on this machine can submit under any name")
     with server:
         try:
-            server.serve_forever(poll_interval=0.1)
+            server.serve_forever()
         except KeyboardInterrupt:
             typer.echo("stopped")
 

@@ -307,7 +307,7 @@ def plan(
         columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
         assert result.asked is not None
         result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
-    show = result.quick if predict is None else predict
+    show = result.predicts if predict is None else predict
     if report is not None:
         from privpac.report.plan import write_plan_report
 
@@ -320,11 +320,13 @@ def plan(
         return
     console = Console(highlight=False)
     with working("predicting"):
-        table, lines = result.table(predict=show), result.words(predict=show)
+        answer, table, lines = result.answer(predict=show), result.table(predict=show), result.words(predict=show)
+    console.print(answer, markup=False, soft_wrap=True)
+    console.print()
     console.print(table)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
-    if not show and predict is None:
+    if every_method and not show and predict is None:
         console.print("predictions take a while for this question: --predict makes them", markup=False, soft_wrap=True)
     if report is not None:
         console.print(f"report written to {report}", markup=False, soft_wrap=True)

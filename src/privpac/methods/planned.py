@@ -209,6 +209,8 @@ class Asked:
     target: Target
     setting: str | None = None
     n_users: int | None = None
+    every_method: bool = False
+    """Whether all rows are printed, or those that answer the question."""
     source: tuple[str, ...] = ()
     """How the class was written on the command line, where its name and domains do not say."""
 
@@ -286,7 +288,16 @@ class Target(ABC):
         number of users, and for dear certificates."""
         return self
 
+    def rivals(self, method: str) -> Sequence[str]:
+        """Other methods, by key, for the same labels as the recommended one: a better certificate of theirs is shown
+        beside its own."""
+        return ()
+
     # What is said
+
+    def certain_if(self, setting: str | None) -> str:
+        """What a certified number of a setting takes, as the end of a sentence."""
+        return "whatever they are like under the assumption below"
 
     @property
     def shown(self) -> dict[str, str]:

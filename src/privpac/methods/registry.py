@@ -553,25 +553,6 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
     return rule_class(rule, features)
 
 
-def rules_named(rule: object, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
-    """What a plan is asked for: a name of a kind of rule becomes a class over ``features``; all else stays."""
-    if not isinstance(rule, str) or rule not in (*RULES, *KINDS):
-        if features is not None:
-            raise ParameterError("features go with a rule by its name, such as 'stump'; a class brings its own columns")
-        return rule
-    if not features:
-        raise ParameterError(
-            f"the rule {rule!r} needs its columns: give features={{'age': Integers(0, 99)}}, or a class such as "
-            "Thresholds(Integers(0, 99))"
-        )
-    if not isinstance(features, Mapping):
-        raise TypeError(
-            f"features must be columns with their domains, such as {{'age': Integers(0, 99)}}, got "
-            f"{type(features).__name__}"
-        )
-    return named_class(rule, features, "agreement" if agreement else "auto")
-
-
 # Its learner
 
 

@@ -370,6 +370,9 @@ class TreeTarget(Target):
     def exactly(self, n_users: int) -> Self:
         return replace(self, within=n_users)
 
+    def certain_if(self, setting: str | None) -> str:
+        return "if some node is always right"
+
     @property
     def drawn(self) -> Self:
         return replace(self, simple=False)

@@ -99,17 +99,18 @@ def short_rows(plan: Plan, *, predict: bool) -> list[tuple[str, str, list[str]]]
     What is typical and what is certified of the recommended method, the best certificate of another one where that is
     better, and what no method can beat.  A row that nobody can meet is left out.
     """
-    named, rows = ROWS[plan.quantity], list[tuple[str, PlanRow]]()
-    shown = plan.answering(predict=predict)
-    for kind in ("predicted", "certified", "lower bound"):
-        if (row := shown.get(kind)) is not None:
-            rows.append((named[kind] if kind == "lower bound" else f"{named[kind]}, {row.method}", row))
-        if kind == "certified" and (other := plan.better) is not None:
-            rows.append((f"{named[kind]}, {other.method}", other))
-    return [(row.kind, name, _cells(plan, row)) for name, row in rows if any(value is not None for value in row.values)]
+    named = ROWS[plan.quantity]
+    return [
+        (
+            row.kind,
+            named[row.kind] if row.kind == "lower bound" else f"{named[row.kind]}, {row.method}",
+            row_cells(plan, row),
+        )
+        for row in plan.main_rows(predict=predict)
+    ]
 
 
-def _cells(plan: Plan, row: PlanRow) -> list[str]:
+def row_cells(plan: Plan, row: PlanRow) -> list[str]:
     """The numbers as they are printed; empty where nothing was simulated."""
     open_ = row.kind == "predicted" and not plan.quick
     return ["" if open_ and place != plan.place else cell for place, cell in enumerate(row.cells())]
@@ -529,6 +530,13 @@ class Plan(Shown):
             shown["lower bound"] = bounds[0 if method == "realizable" else -1]
         return shown
 
+    def main_rows(self, *, predict: bool) -> list[PlanRow]:
+        """The rows of :meth:`answering`, and the better certificate of another method; those that nobody can meet are
+        left out."""
+        shown = self.answering(predict=predict)
+        rows = (shown.get("predicted"), shown.get("certified"), self.better, shown.get("lower bound"))
+        return [row for row in rows if row is not None and any(value is not None for value in row.values)]
+
     @property
     def _own_rows(self) -> list[PlanRow]:
         """The certified rows of the recommended method; all of them where it has none of its name."""
@@ -606,7 +614,11 @@ class Plan(Shown):
     def predicted(self) -> tuple[PlanRow, ...]:
         """The number at which a method's mean loss on the stated model is at most ``alpha``, or that mean: simulated,
         not certified."""
-        return tuple(_predicted_row(self, made, range(len(self.records_per_user))) for made in self.simulations)
+        return tuple(map(self.predicted_of, self.simulations))
+
+    def predicted_of(self, simulation: Simulation) -> PlanRow:
+        """The row of one simulation."""
+        return _predicted_row(self, simulation, range(len(self.records_per_user)))
 
     @property
     def predicts(self) -> bool:

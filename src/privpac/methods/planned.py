@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from privpac.data import Domain
 from privpac.data.domains import domain_text
 from privpac.errors import InfeasibleError, ParameterError, PrivpacError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of
+from privpac.exact import Rational
+from privpac.guarantee import Neighbours
 from privpac.methods.base import Learner
 from privpac.methods.registry import COMMON, METHODS, Choice, PlannedMethod, build_learner, flag, learner_options
 from privpac.methods.registry import setting_text as setting_text
-from privpac.parameters import read_epsilon
+from privpac.parameters import probability, probability_or_zero, read_epsilon, relation
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
@@ -304,9 +304,10 @@ class Target(ABC):
         """What is planned for in words, for a title."""
         return {}
 
-    def stated(self, typed: Mapping[str, str]) -> dict[str, str]:
-        """The question in words; ``typed`` are its numbers as they were given."""
-        numbers = {name: typed[name] for name in ("users", "epsilon", "alpha") if name in typed}
+    def stated(self, given: Mapping[str, object]) -> dict[str, str]:
+        """The question in words; ``given`` are its numbers as they were given."""
+        typed = {name: setting_text(value) for name, value in given.items()}
+        numbers: dict[str, str] = {name: typed[name] for name in ("users", "epsilon", "alpha") if name in typed}
         if self.delta > 0:
             numbers["delta"] = f"{float(self.delta):g}"
         rest = {"beta": typed["beta"], "neighbours": str(self.neighbours)}
@@ -359,12 +360,12 @@ def read_goal(
     epsilon: Rational, alpha: Rational, beta: Rational, neighbours: Neighbours | str, *delta: Rational | None
 ) -> dict[str, Any]:
     """The numbers that all targets share, read and checked; with a ``delta`` for those that have one, None being 0."""
-    given = [rational(0 if one is None else one, "delta", minimum=0, below=1) for one in delta]
+    given = [probability_or_zero(0 if one is None else one, "delta") for one in delta]
     return {
         "epsilon": read_epsilon(epsilon),
-        "alpha": rational(alpha, "alpha", above=0, below=1),
-        "beta": rational(beta, "beta", above=0, below=1),
-        "neighbours": one_of(Neighbours, neighbours, "neighbours"),
+        "alpha": probability(alpha, "alpha"),
+        "beta": probability(beta, "beta"),
+        "neighbours": relation(neighbours),
         **dict(zip(("delta",), given)),
     }
 

@@ -26,7 +26,7 @@ import polars as pl
 from privpac.bisection import half_way, halved, narrow
 from privpac.display import Shown
 from privpac.errors import ParameterError, PrivpacError, PrivpacWarning, TooLargeError
-from privpac.guarantee import positive_int
+from privpac.exact import positive_int
 from privpac.methods.planned import MOST, Asked, CertifiedRun, OutOfReach, PlanRow, Target, written
 from privpac.methods.registry import Choice, PlannedMethod
 from privpac.methods.simulation import EPSILON_STEPS, SETTLED, Simulation
@@ -85,7 +85,7 @@ def meanings(plan: Plan) -> dict[str, str]:
     return _MEANINGS[plan.quantity]
 
 
-ROWS = {
+_ROW_NAMES = {
     "users": {"predicted": "typical", "certified": "certified", "lower bound": "with fewer, no method is certain"},
     "alpha": {"predicted": "typical", "certified": "certified", "lower bound": "no method is certain of less"},
     "epsilon": {"predicted": "typical", "certified": "certified", "lower bound": "with less, no method is certain"},
@@ -99,7 +99,7 @@ def short_rows(plan: Plan, *, predict: bool) -> list[tuple[str, str, list[str]]]
     What is typical and what is certified of the recommended method, the best certificate of another one where that is
     better, and what no method can beat.  A row that nobody can meet is left out.
     """
-    named = ROWS[plan.quantity]
+    named = _ROW_NAMES[plan.quantity]
     return [
         (
             row.kind,
@@ -228,8 +228,7 @@ def _short_words(plan: Plan, *, predict: bool) -> list[str]:
         lines += [f"typical, a simulation and no promise: {model}{note}"]
     elif not plan.predicts and plan.simulations:
         lines += ["what is typical takes a while to simulate: --predict, or print(plan.predicted)"]
-    note = "" if plan.asked is None else plan.asked.target.note
-    lines += [note] if note else []
+    lines += [plan.note] if plan.note else []
     lines += [] if choice is None else [f"recommended: {choice.method}, because {choice.because}"]
     lines += run_lines(plan, [row.method for row in certified])
     return [*lines, "all methods, what they assume and what a record costs: --all, or every_method=True"]
@@ -691,7 +690,7 @@ class Plan(Shown):
         if shown.values[place] is not None and self.quantity != "users":
             assert self.asked.n_users is not None
             target = target.exactly(self.asked.n_users).changed(**{self.quantity: shown.values[place]})
-        method = target.method(name, self.asked.setting)
+        method = next(line for line in target.methods(self.asked.setting) if line.name == name)
         if shown.values[place] is not None:
             certificate = shown.certificates[place] if shown.certificates else method.certify(m)
         if certificate is None or certificate.n_users is None:

@@ -4,17 +4,16 @@ distributions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from privpac.data import Domain, TableSpec
 from privpac.device.tasks import KINDS, Task
 from privpac.errors import ParameterError
-from privpac.exact import Rational
-from privpac.guarantee import Model, Neighbours, positive_int
+from privpac.exact import Rational, positive_int
+from privpac.guarantee import Model, Neighbours
 from privpac.methods.planned import STANDARD_RECORDS, Target
-from privpac.methods.registry import METHODS, class_of_rules, default_rules, resolve, setting_text
+from privpac.methods.registry import METHODS, class_of_rules, default_rules, resolve
 from privpac.parameters import DEFAULT_BETA
 from privpac.planning.plans import Plan, invert_plan, plan_target
 from privpac.planning.rules import rule_target
@@ -457,13 +456,10 @@ def _answer(
     every_method: bool,
 ) -> Plan:
     sizes, kind = _read_records(records_per_user), _read_setting(setting)
-    typed = {
-        name: setting_text(value) if isinstance(value, Fraction) else str(value) for name, value in numbers.items()
-    }
     if quantity == "users":
-        return plan_target(target, sizes, target.stated(typed), kind, every_method=every_method)
+        return plan_target(target, sizes, target.stated(numbers), kind, every_method=every_method)
     n = positive_int(numbers["n_users"], "n_users")
-    stated = target.stated({"users": typed.pop("n_users"), **typed})
+    stated = target.stated({"users": n, **numbers})
     told: dict[str, Any] = {"quantity": quantity, "n_users": n, "sizes": sizes, "stated": stated}
     return invert_plan(target, **told, setting=kind, every_method=every_method)
 

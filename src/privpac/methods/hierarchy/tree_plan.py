@@ -388,9 +388,9 @@ class TreeTarget(Target):
             for row in rows
         )
 
-    def stated(self, typed: Mapping[str, str]) -> dict[str, str]:
+    def stated(self, given: Mapping[str, object]) -> dict[str, str]:
         """With delta, be it 0, next to the first of epsilon and alpha."""
-        numbers = [pair for pair in super().stated(typed).items() if pair[0] != "delta"]
+        numbers = [pair for pair in super().stated(given).items() if pair[0] != "delta"]
         place = 1 + next(i for i, (name, _) in enumerate(numbers) if name in ("epsilon", "alpha"))
         return dict([*numbers[:place], ("delta", f"{float(self.delta):g}"), *numbers[place:]])
 

@@ -556,7 +556,7 @@ class Plan(Shown):
             return None
         own = _or_infinity(self.best(choice.method, self.place))
         rivals = [row for key in self.asked.target.rivals(choice.method) for row in self.rows_of(key)]
-        row = min(rivals, key=lambda row: _or_infinity(row.values[self.place]), default=None)
+        row = min(rivals, key=lambda row: (_or_infinity(row.values[self.place]), row.key), default=None)
         return row if row is not None and _or_infinity(row.values[self.place]) < own else None
 
     def answer(self, *, predict: bool | None = None) -> str:

@@ -175,9 +175,10 @@ def answer_text(plan: Plan, *, predict: bool) -> str:
     measure = "excess error" if target is None else target.measure
     typical, certain, least = (number.get(kind) for kind in ("predicted", "certified", "lower bound"))
     if plan.quantity == "users":
-        parts = [f"about {typical} people {each} are typical"] if typical else []
-        some = certain if parts else f"{certain} people {each}"
-        parts.append(f"{some} are certain, {condition}" if certain else "no number of people is certified")
+        many = {"1": f"person {each} is"}
+        parts = [f"about {typical} {many.get(typical, f'people {each} are')} typical"] if typical else []
+        held = ("is" if certain == "1" else "are") if parts else many.get(certain or "", f"people {each} are")
+        parts.append(f"{certain} {held} certain, {condition}" if certain else "no number of people is certified")
         parts += [f"with fewer than {least} no method can be certain"] if least else []
         text = "; ".join(parts)
         goal = "" if target is None else f"Enough means {measure} at most {float(target.alpha):g}"
@@ -227,7 +228,7 @@ def _short_words(plan: Plan, *, predict: bool) -> list[str]:
         note = f"; {typical.note}" if typical.note else ""
         lines += [f"typical, a simulation and no promise: {model}{note}"]
     elif not plan.predicts and plan.simulations:
-        lines += ["what is typical takes a while to simulate: --predict, or print(plan.predicted)"]
+        lines += ["what is typical takes a while to simulate: --predict, or plan.answer(predict=True)"]
     lines += [plan.note] if plan.note else []
     lines += [] if choice is None else [f"recommended: {choice.method}, because {choice.because}"]
     lines += run_lines(plan, [row.method for row in certified])

@@ -497,6 +497,11 @@ def test_a_missing_table_is_said_before_anything_else(privpac: Command) -> None:
 def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     run = privpac("plan", "threshold", "--domain", "2^64", "-m", 16, "-e", 1, "--alpha", "0.05")
     assert run.code == 0
+    assert run.out.startswith("About ")
+    assert "no method is certain" in run.out
+    assert "recommended: hybrid, because" in run.out
+    run = privpac("plan", "threshold", "--domain", "2^64", "-m", 16, "-e", 1, "--alpha", "0.05", "--all")
+    assert run.code == 0
     assert "certified:" in run.out
     assert "no method can:" in run.out
     assert "typical:" in run.out

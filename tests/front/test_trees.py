@@ -432,7 +432,7 @@ def test_the_plan_command(privpac: Callable[..., Run]) -> None:
     rows = {row["method"]: row for row in json.loads(run.out)["rows"]}
     assert rows["tree learner"]["n_users"] == [126]
     assert "selection from all rules" not in rows
-    shown = privpac("plan", "tree", "--tree", "thresholds:1:65536", *goal)
+    shown = privpac("plan", "tree", "--tree", "thresholds:1:65536", "--all", *goal)
     assert "FEWER users" in shown.out
     assert "no method can" in shown.out
     for words, said in (

@@ -193,12 +193,12 @@ def plan(
         columns_of = [word for column in concept.declared() for word in ("--feature", column or "COLUMN")]
         assert planned.asked is not None
         planned = evolve(planned, asked=evolve(planned.asked, source=("--tree", tree, *columns_of)))
-    _show(planned, predict, report, json)
+    _show(planned, predict, report, json, bool(options.get("every_method")))
 
 
-def _show(planned: Plan, predict: bool | None, report: Path | None, json: bool) -> None:
+def _show(planned: Plan, predict: bool | None, report: Path | None, json: bool, every_method: bool) -> None:
     """Write the page, print the table."""
-    predicted = planned.quick if predict is None else predict
+    predicted = planned.predicts if predict is None else predict
     if report is not None:
         from privpac.report.plan import write_plan_report
 
@@ -211,9 +211,12 @@ def _show(planned: Plan, predict: bool | None, report: Path | None, json: bool) 
         return
     console = Console(highlight=False)
     with working("predicting"):
+        answer = planned.answer(predict=predicted)
         table, lines = planned.table(predict=predicted), planned.words(predict=predicted)
+    console.print(answer, markup=False, soft_wrap=True)
+    console.print()
     console.print(table)
-    if not predicted and predict is None:
+    if every_method and not predicted and predict is None:
         lines = [*lines, "predictions take a while for this question: --predict makes them"]
     if report is not None:
         lines = [*lines, f"report written to {report}"]

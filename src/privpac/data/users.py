@@ -36,8 +36,8 @@ from privpac.data.spec import NamedFeatures, TableSpec
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.display import Shown
 from privpac.errors import IncompatibleGuarantees, ParameterError, SchemaError, did_you_mean
-from privpac.exact import Rational
-from privpac.guarantee import Unit, one_of, positive_int
+from privpac.exact import Rational, one_of, positive_int
+from privpac.guarantee import Unit
 
 _P = TypeVar("_P")
 SALT = b"privpac"

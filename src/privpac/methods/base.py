@@ -22,8 +22,8 @@ from attrs import evolve, field, frozen
 from privpac.composition import compose_basic
 from privpac.data.users import check_users
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.exact import Rational, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import whole_law
 from privpac.law.sampling import Part, near_reach, sample_near, sample_steps

@@ -555,27 +555,6 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
     return rule_class(rule, features)
 
 
-def rules_named(rule: object, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
-    """What a plan is asked for: a name of a kind of rule becomes a class over ``features``; all else stays."""
-    if not isinstance(rule, str):
-        if features is not None:
-            raise ParameterError("a class or a tree brings its own columns: leave out features, or name a rule")
-        return rule
-    if rule not in (*RULES, *KINDS) and features is None:
-        return rule
-    if not features:
-        raise ParameterError(
-            f"the rule {rule!r} needs its columns: give features={{'age': Integers(0, 99)}}, or a class such as "
-            "Thresholds(Integers(0, 99))"
-        )
-    if not isinstance(features, Mapping):
-        raise TypeError(
-            f"features must be columns with their domains, such as {{'age': Integers(0, 99)}}, got "
-            f"{type(features).__name__}"
-        )
-    return named_class(rule, features, "agreement" if agreement else "auto")
-
-
 # Its learner
 
 

@@ -158,7 +158,7 @@ def test_a_plan_has_its_row_its_prediction_and_its_learner(tmp_path: Path) -> No
     assert f"--method {KEY}" in plan.command(ROW)
     predicted = {one.method: one.values[0] for one in plan.predicted}
     assert 1 < predicted[ROW] < row.n_users[0]
-    assert ROW in str(plan)
+    assert ROW in str(pp.plan(CUTS, epsilon=1, alpha="0.1", records_per_user=4, every_method=True))
     inverse = pp.plan(CUTS, epsilon=1, n_users=200, records_per_user=4, setting="realizable")
     assert 0 < inverse.row(ROW).values[0] < Fraction(1, 10)
     assert ROW not in [one.method for one in pp.plan(CUTS, epsilon=1, records_per_user=1, setting="agnostic").rows]

@@ -27,6 +27,7 @@ GROUND = {
     "arrays",
     "bisection",
     "composition",
+    "connections",
     "display",
     "errors",
     "exact",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import count
 from typing import TypeVar
 
-T = TypeVar("T", int, float, Fraction)
+_T = TypeVar("_T", int, float, Fraction)
 
 
 def halved(low: int, high: int) -> int:
@@ -31,14 +31,14 @@ def _apart(low: int, high: int) -> bool:
 
 
 def narrow(
-    holds: Callable[[T], bool],
-    low: T,
-    high: T,
+    holds: Callable[[_T], bool],
+    low: _T,
+    high: _T,
     *,
-    middle: Callable[[T, T], T],
-    wide: Callable[[T, T], bool] = lambda low, high: True,
+    middle: Callable[[_T, _T], _T],
+    wide: Callable[[_T, _T], bool] = lambda low, high: True,
     steps: int | None = None,
-) -> tuple[T, T]:
+) -> tuple[_T, _T]:
     """An interval ``(low, high]`` that is no longer ``wide``, with ``holds`` true at its upper end only.
 
     Parameters

@@ -7,6 +7,25 @@ alone; it names a column, a broken rule and a count, never a value.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of a message about a name that nothing has: the known name that is nearest, nothing if none is near.
+
+    >>> did_you_mean("ID", ["id", "age"]), did_you_mean("hybird", ["hybrid", "mean"]), did_you_mean("x", ["id"])
+    ("; did you mean 'id'?", "; did you mean 'hybrid'?", '')
+    """
+    from difflib import get_close_matches  # only where something is wrong already
+
+    def bare(text: str) -> str:
+        return "".join(letter for letter in text[:100].casefold() if letter.isalnum())
+
+    listed = [one for one in known if one != name]
+    words = {bare(one): one for one in reversed(listed)}
+    near = get_close_matches(bare(name), list(words), 1, 0.7) if isinstance(name, str) and bare(name) else []
+    return f"; did you mean {words[near[0]]!r}?" if near else ""
+
 
 class PrivpacError(Exception):
     """Base of everything the library raises on purpose."""
@@ -17,6 +36,10 @@ class PrivpacError(Exception):
 
 class ParameterError(PrivpacError, ValueError):
     """A parameter is outside its range; seen before any data are touched."""
+
+
+class DeclarationError(ParameterError, TypeError):
+    """What must be said about a table is missing, or said twice; the message has the call to write."""
 
 
 class MissingExtra(PrivpacError, ImportError):

@@ -16,15 +16,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
+from enum import StrEnum
 from fractions import Fraction
 from math import isfinite, isqrt
-from typing import Any
+from typing import Any, TypeVar
 
 import flint
 from attrs import frozen
 from flint import arb, fmpq
 
-from privpac.errors import ParameterError, Undecided
+from privpac.errors import ParameterError, Undecided, did_you_mean
 
 Rational = int | float | str | Fraction | Decimal
 """What a numeric parameter may be written as; a float is read as its shortest decimal."""
@@ -105,6 +106,34 @@ def _read(value: Any, name: str) -> Fraction:
         raise ParameterError(
             f"{name} must be a finite number, got {shown(value)}; write it as 0.5, '1/2' or Fraction(1, 2)"
         ) from None
+
+
+def positive_int(value: object, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
+    """An integer parameter within its public range."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
+    number = int(value.__index__())
+    if number < minimum or (maximum is not None and number > maximum):
+        top = "" if maximum is None else f" and at most {maximum}"
+        raise ParameterError(f"{name} must be at least {minimum}{top}, got {shown(number)}")
+    return number
+
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+def one_of(kind: type[_E], value: object, name: str) -> _E:
+    """The enum member, or its exact text."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text or a {kind.__name__}, got {type(value).__name__}")
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(repr(str(member)) for member in kind)
+        near = did_you_mean(value, map(str, kind))
+        raise ParameterError(f"{name} must be one of {allowed}; got {value!r}{near}") from None
 
 
 def shown(value: object) -> str:

@@ -26,13 +26,15 @@ from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import evolve, field, frozen
 
 from privpac.display import Shown
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
 from privpac.exact import Rational, as_arb, exp_ball, rational, shown, up
+from privpac.exact import one_of as one_of
+from privpac.exact import positive_int as positive_int
 
 RED_FROM, EMPTY_ABOVE = 3, 10
 _LARGE_DELTA = Fraction(1, 100)
@@ -127,22 +129,6 @@ class Model(StrEnum):
     CENTRAL = "central"
     SHUFFLE = "shuffle"
     LOCAL = "local"
-
-
-_E = TypeVar("_E", bound=StrEnum)
-
-
-def one_of(kind: type[_E], value: object, name: str) -> _E:
-    """The enum member, or its exact text."""
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text or a {kind.__name__}, got {type(value).__name__}")
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = ", ".join(repr(str(member)) for member in kind)
-        raise ParameterError(f"{name} must be one of {allowed}; got {value!r}") from None
 
 
 @frozen(slots=False, init=False)
@@ -482,17 +468,6 @@ def _chained(delta: Fraction, epsilon: Fraction, steps: int) -> Fraction:
 def replace_unit(guarantee: Guarantee, unit: Unit) -> Guarantee:
     """The same numbers for another unit; the caller owes the proof."""
     return evolve(guarantee, unit=unit)
-
-
-def positive_int(value: object, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
-    """An integer parameter within its public range."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-    number = int(value.__index__())
-    if number < minimum or (maximum is not None and number > maximum):
-        top = "" if maximum is None else f" and at most {maximum}"
-        raise ParameterError(f"{name} must be at least {minimum}{top}, got {shown(number)}")
-    return number
 
 
 def _show(x: Fraction) -> str:

@@ -34,9 +34,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from attrs import NOTHING, Attribute, evolve, field, fields
 
-from privpac.errors import ParameterError
-from privpac.exact import Rational, rational, root_up
-from privpac.guarantee import Neighbours, Unit, one_of, positive_int
+from privpac.errors import ParameterError, did_you_mean
+from privpac.exact import Rational, one_of, positive_int, rational
+from privpac.guarantee import Neighbours, Unit
 
 # Public constants and defaults, each once
 
@@ -53,34 +53,6 @@ QUANTILE_LEVELS = 4096
 """Steps of a person's weight in a quantile, where their records share it."""
 COUNT_LEVELS = 1 << 20
 """Steps in which a person's share of a count is rounded down: histograms and vocabularies."""
-
-
-# The public constants of hybrid selection (spec 16), once for the learner and for its certificates
-
-_MOST = 1 << 60
-
-
-def own_clip(m: int) -> int:
-    """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``.
-
-    >>> [own_clip(m) for m in (0, 1, 2, 5, 256, 257)]
-    [1, 1, 2, 3, 16, 17]
-    """
-    return max(1, root_up(m), -(-m // 16))
-
-
-def penalty(theta: Fraction, bits: int, levels: int) -> tuple[int, int]:
-    """``K = floor(4 bits levels/theta)``, the most that optimism is worth to the mean score, and ``B = floor(bits
-    levels/theta)``, what it pays in any case.
-
-    Scores are 64-bit integers, so both end at 2**60: at an epsilon of about 1e-13, where no rule is told from another.
-    Any constants are private; the certificates speak of these.
-
-    >>> penalty(Fraction(1, 4), 1, 840)
-    (13440, 3360)
-    """
-    votes = bits * levels / Fraction(theta)
-    return min(math.floor(4 * votes), _MOST), min(math.floor(votes), _MOST)
 
 
 # Reading
@@ -291,7 +263,8 @@ def either(one: str, other: str) -> Validator:
 
     def check(_: object, attribute: Attribute[Any], value: object) -> None:
         if value not in (one, other):
-            raise ParameterError(f"{attribute.alias} must be {one!r} or {other!r}, got {value!r}")
+            near = did_you_mean(value, (one, other))
+            raise ParameterError(f"{attribute.alias} must be {one!r} or {other!r}, got {value!r}{near}")
 
     return check
 
@@ -302,6 +275,7 @@ def one_word_of(words: Iterable[str]) -> Validator:
 
     def check(_: object, attribute: Attribute[Any], value: object) -> None:
         if value not in listed:
-            raise ParameterError(f"{attribute.alias} must be one of {', '.join(listed)}, got {value!r}")
+            near = did_you_mean(value, listed)
+            raise ParameterError(f"{attribute.alias} must be one of {', '.join(listed)}, got {value!r}{near}")
 
     return check

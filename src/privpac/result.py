@@ -19,11 +19,12 @@ import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, TypeVar, get_args
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from attrs import field, frozen
+from attrs import field, fields, frozen, has
 
 from privpac.display import Picture, Shown, front
 from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
@@ -182,6 +183,120 @@ def rule_from_dict(values: object) -> Any:
     if type(rule) is not cls:
         raise ModelFileError(f"the rule of kind {kind!r} is damaged (read as {type(rule).__name__})")
     return rule
+
+
+# Values by their fields: what a file holds follows from the types that a class declares, through one converter
+
+
+WideInt = Annotated[int, "as text"]
+"""A whole number that may exceed 2**53: files hold it as text, since other readers of JSON would round it."""
+
+_stores: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+_TAKEN: dict[Any, Any] = {bool: bool, int: int, float: (int, float), str: str, Fraction: (int, Fraction)}
+
+
+class Saved:
+    """A value that files hold: its fields by name, each as its type says.
+
+    Numbers and texts are held as they are, tuples as lists, values with ``to_dict`` and ``from_dict`` by these, and
+    values of registered kinds with their kind.  A class writes these two itself only where its file is not its fields.
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields as plain data."""
+        return _write_fields(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`."""
+        made: Self = _read_fields(values, cls)
+        return made
+
+
+def stores(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+    """Say how files hold fields of a type that has no ``to_dict``."""
+    _stores[kind] = (write, read)
+    _converter.cache_clear()
+
+
+@cache
+def _types(kind: Any) -> list[tuple[str, str, Any]]:
+    """Of every field its name, its word in the constructor and its type."""
+    types = get_type_hints(kind, include_extras=True)
+    return [(each.name, each.alias, types[each.name]) for each in fields(kind)]
+
+
+def _write_fields(value: Any) -> dict[str, Any]:
+    write, kind = _converter().unstructure, value.__class__
+    return {name: write(getattr(value, name), its) for name, _, its in _types(kind)}
+
+
+def _read_fields(values: Mapping[str, Any], kind: Any) -> Any:
+    read = _converter().structure
+    return kind(**{word: read(values[name], its) for name, word, its in _types(kind)})
+
+
+def _read_plain(value: Any, kind: Any) -> Any:
+    if not isinstance(value, _TAKEN[kind]) or isinstance(value, bool) is not (kind is bool):
+        raise TypeError(f"{kind.__name__} expected, got {type(value).__name__}")
+    return kind(value)
+
+
+def _read_saved(values: Any, kind: Any) -> Any:
+    found = rule_from_dict(values)
+    if not isinstance(found, kind):
+        raise TypeError(f"{kind.__name__} expected, got {type(found).__name__}")
+    return found
+
+
+def _write_named(values: Any) -> list[Any]:
+    types, write = get_type_hints(values.__class__, include_extras=True), _converter().unstructure
+    return [write(value, its) for value, its in zip(values, types.values(), strict=True)]
+
+
+def _read_tuple(values: Any, kind: Any) -> Any:
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"a list expected, got {type(values).__name__}")
+    own = get_args(kind) or tuple(get_type_hints(kind, include_extras=True).values()) or (Any, ...)
+    read = _converter().structure
+    each = own[:1] * len(values) if own[-1] is Ellipsis else own
+    found = [read(value, its) for value, its in zip(values, each, strict=True)]
+    return kind(*found) if hasattr(kind, "_fields") else tuple(found)
+
+
+@cache
+def _converter() -> Any:
+    """Fields to plain data and back, by their types; made on first use."""
+    from cattrs import Converter
+
+    made = Converter(detailed_validation=False, unstruct_collection_overrides={tuple: list})
+
+    def add(applies: Callable[[Any], bool], write: Callable[[Any], Any], read: Callable[[Any, Any], Any]) -> None:
+        made.register_unstructure_hook_func(applies, write)
+        made.register_structure_hook_func(applies, read)
+
+    for plain in _TAKEN:
+        made.register_structure_hook(plain, _read_plain)
+    # What is added last is asked first.
+    made.register_structure_hook_func(partial(_is_a, tuple), _read_tuple)
+    add(lambda kind: hasattr(kind, "_fields"), _write_named, _read_tuple)
+    add(has, _write_fields, _read_fields)
+    add(lambda kind: hasattr(kind, "from_dict"), lambda value: value.to_dict(), lambda value, its: its.from_dict(value))
+    add(lambda kind: isinstance(kind, type) and issubclass(kind, Saved), rule_to_dict, _read_saved)
+    add(lambda kind: kind == WideInt, str, lambda text, _: int(text))
+    for kind, ways in _stores.items():
+        add(partial(_is_a, kind), ways[0], partial(_read_by, ways[1]))
+    return made
+
+
+def _is_a(kind: Any, found: Any) -> bool:
+    return kind in (found, get_origin(found))
+
+
+def _read_by(read: Callable[[Any], Any], values: Any, _: object) -> Any:
+    return read(values)
 
 
 # Plain values: None, bool, int, float, str, Fraction, and sequences and mappings of them
@@ -374,6 +489,31 @@ class Released(Shown):
 
     def __repr__(self) -> str:
         return f"<Released ({self.outcome}): " + " · ".join([str(self.value), *self.exact_promise]) + ">"
+
+    # The rule elsewhere
+
+    def _exported(self) -> Any:
+        if not self:
+            raise NoReleaseError("nothing was released, so nothing can be exported; use more users or budget")
+        if not hasattr(self.value, "to_sql"):
+            raise TypeError(f"this result is a value ({type(self.value).__name__}), not a rule: it is not exported")
+        return self.value
+
+    def to_sql(self, dialect: str = "ansi") -> str:
+        """The rule as one expression of SQL; ``dialect`` is ansi, duckdb, postgres, bigquery or sqlite."""
+        return str(self._exported().to_sql(dialect))
+
+    def to_code(self, language: str) -> str:
+        """The rule as a function ``predict(row)``; ``language`` is python or javascript."""
+        return str(self._exported().to_code(language))
+
+    def to_table(self) -> str:
+        """A released scorecard as a table to print."""
+        return str(self._exported().to_table())
+
+    def to_csv(self) -> str:
+        """A released scorecard as CSV."""
+        return str(self._exported().to_csv())
 
     # Pages and pictures
 

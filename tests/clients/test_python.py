@@ -132,7 +132,7 @@ def test_the_command_alone(python: Path, tmp_path: Path) -> None:
     assert "add it with: privpac-client trust" in said
     assert "costs epsilon = 1" in call("send", "run.json", "mine.csv", "a.bin", "--store", "mine")
     with Collector(run.manifest, tmp_path / "in") as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         call("send", "run.json", "mine.csv", "b.bin", "--store", "mine", "--url", address)
         server.shutdown()

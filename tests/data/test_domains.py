@@ -383,7 +383,6 @@ def test_bad_declarations_are_parameter_errors(build: object) -> None:
         lambda: Integers(True, 3),
         lambda: Grid(None, 1, 1),  # type: ignore[arg-type]
         lambda: Dates(2020, 2021),  # type: ignore[arg-type]
-        lambda: Dates(datetime(2020, 1, 1), "2021-01-01"),
         lambda: Categories("abc"),
         lambda: Categories([1.5]),  # type: ignore[list-item]
     ],

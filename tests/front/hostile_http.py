@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from privpac.serve.limits import HEADERS
+from privpac.serve.responses import HEADERS
 
 __all__ = ["Response", "attacks", "exchange", "responses"]
 
@@ -196,9 +196,9 @@ def responses(raw: bytes) -> list[Response]:
             continue
         pairs = [field.partition(b": ") for field in fields]
         assert all(
-            re.fullmatch(rb"[a-z0-9-]+", name) and re.fullmatch(rb"[ -~]*", value) for name, _, value in pairs
+            re.fullmatch(rb"[A-Za-z0-9-]+", name) and re.fullmatch(rb"[ -~]*", value) for name, _, value in pairs
         ), fields
-        headers = {name.decode(): value.decode() for name, _, value in pairs}
+        headers = {name.decode().lower(): value.decode() for name, _, value in pairs}
         assert len(headers) == len(pairs), "a header twice"
         for name, value in HEADERS.items():
             assert headers.get(name) == value, name

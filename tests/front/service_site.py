@@ -25,8 +25,8 @@ from privpac.ledger import BudgetLedger
 from privpac.methods.prediction.service_plan import plan_service
 from privpac.methods.prediction.session import PredictionSession
 from privpac.serve.app import create_app
-from privpac.serve.door import Door
 from privpac.serve.keys import KeyStore, Role
+from privpac.serve.responses import ServiceConnection
 from privpac.serve.session_file import load_session, save_session
 
 SECRET = "5e" * 32
@@ -151,7 +151,9 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def serving(folder: Path, queries: int, share: int | None = None, door: type[Door] = Door) -> Iterator[Site]:
+def serving(
+    folder: Path, queries: int, share: int | None = None, connection: type[ServiceConnection] = ServiceConnection
+) -> Iterator[Site]:
     """One service in a thread of this process, on loopback; ``site.server`` is the server."""
     import uvicorn
 
@@ -159,7 +161,7 @@ def serving(folder: Path, queries: int, share: int | None = None, door: type[Doo
     with BudgetLedger.open(folder / "budget.db") as ledger, socket.socket() as listener:
         app = create_app(load_session(folder / "s.ppm", SECRET, ledger), ledger, KeyStore(folder / "s.ppm.keys"))
         listener.bind(("127.0.0.1", 0))
-        site.server = uvicorn.Server(uvicorn.Config(app, http=door, log_level="critical", access_log=False))
+        site.server = uvicorn.Server(uvicorn.Config(app, http=connection, log_level="critical", access_log=False))
         thread = threading.Thread(target=site.server.run, args=([listener],), daemon=True)
         thread.start()
         site.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -477,11 +477,30 @@ def test_bad_predictions_are_one_clear_line(privpac: Command, rule: str, words: 
     assert said in one_line(privpac("predict", *words))
 
 
+def test_a_missing_table_is_said_before_anything_else(privpac: Command) -> None:
+    for words in (
+        ["learn", "nofile.csv"],
+        ["learn", "nofile.csv", "--max-records", "many", "--ledger", "none.db"],
+        ["learn", "--rule", "oak", "nofile.csv", "-e", "x"],
+        ["evaluate", "norule.json", "nofile.csv"],
+        ["predict", "norule.json", "nofile.csv"],
+        ["quantile", "nofile.csv"],
+        ["distribution", "nofile.csv", "--family", "flat"],
+    ):
+        assert "nofile.csv" in one_line(privpac(*words)), words
+    assert "Usage" in privpac("learn", "nofile.csv", "--help").out
+
+
 # Planning, and the command itself
 
 
 def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     run = privpac("plan", "threshold", "--domain", "2^64", "-m", 16, "-e", 1, "--alpha", "0.05")
+    assert run.code == 0
+    assert run.out.startswith("About ")
+    assert "no method is certain" in run.out
+    assert "recommended: hybrid, because" in run.out
+    run = privpac("plan", "threshold", "--domain", "2^64", "-m", 16, "-e", 1, "--alpha", "0.05", "--all")
     assert run.code == 0
     assert "certified:" in run.out
     assert "no method can:" in run.out

@@ -104,6 +104,32 @@ def test_budgets_of_another_relation_or_unit_are_not_added_up_silently() -> None
         selector_for([Released(replaced.value, None)], epsilon=1, candidates_are="dp-released", records_per_user=10)
 
 
+def test_python_takes_the_text_forms_of_the_command_line(tmp_path: Path) -> None:
+    """One reading of candidates and bins: texts in Python give the learner that the objects give."""
+    domains = {"wait": DOMAINS["wait"]}
+    options: dict[str, Any] = {"epsilon": 1, "candidates_are": "public", "records_per_user": 10, "domains": domains}
+    edges = [Fraction(0), Fraction(200), Fraction(400), Fraction(600)]
+    laws = {"a": [1, 3] * 300, "b": [3, 1] * 300}
+    (tmp_path / "a.json").write_text(json.dumps(laws["a"]))
+    (tmp_path / "b.json").write_text(json.dumps(laws["b"]))
+    wanted = selector_for(laws, bins=edges, **options)
+    for texts in (
+        {name: f"{tmp_path}/{name}.json" for name in "ab"},
+        [f"{name}={tmp_path}/{name}.json" for name in "ab"],
+    ):
+        for bins in ("0:600:200", "0,200,400,600", ["wait=0:600:200"], {"wait": "0:600:200"}):
+            made = selector_for(texts, bins=bins, **options)
+            assert made.sets.bins in (edges, tuple(edges), {"wait": tuple(edges)}), bins
+            assert [law.value_masses(domains) for law in made.candidates] == [
+                law.value_masses(domains) for law in wanted.candidates
+            ]
+    learner = distribution_learner("histogram", epsilon=1, bins=["wait=0:600:200"], domains=domains)
+    assert learner == distribution_learner("histogram", epsilon=1, bins={"wait": edges}, domains=domains)
+    for wrong, said in ((["wait=9:1:1"], "lo < hi"), ("x", "bins takes"), (["age=3"], "not among the features")):
+        with pytest.raises(ParameterError, match=said):
+            distribution_learner("histogram", epsilon=1, bins=wrong, domains=domains)
+
+
 def test_a_result_without_a_release_is_no_candidate() -> None:
     nothing = Released(NoRelease, pp.Guarantee(1, unit="user", neighbours="add-remove"), outcome="none")
     with pytest.raises(ParameterError, match="nothing was released"):

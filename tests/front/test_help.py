@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,16 @@ def test_errors_name_options(said: str, meant: str) -> None:
     error.__dict__["options"] = {"--epsilon", "--people", "--people-are", "--records-per-user", "--max-records"}
     assert in_flags(error) == meant
     assert in_flags(ParameterError(said)) == said
+
+
+def test_errors_name_options_that_a_command_calls_differently(command: Command) -> None:
+    Path("t.csv").write_text("who,x\n1,2\n")
+    run = command("cap", "t.csv", "-u", "who", "-f", "x=0:9", "-e", "1", "--share", "2")
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith("privpac: --share must be")
+    run = command("compare", "--generated", "-e", "1", "--people", "0")
+    assert run.code == 2
+    assert "--people" in run.err
 
 
 def test_exit_codes_are_listed(command: Command) -> None:

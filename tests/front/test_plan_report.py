@@ -45,6 +45,18 @@ def test_the_page_has_three_curves_and_fetches_nothing(page: str) -> None:
     assert not re.search(r"<script|<link|<img|src=|url\(['\"]?http", page)
 
 
+def test_pictures_have_at_most_four_series_and_the_page_begins_with_the_answer() -> None:
+    planned = pp.plan(CUTS, epsilon=1, alpha="0.2", records_per_user=(1, 8))
+    page = plan_html(planned=planned)
+    assert html.escape(planned.answer()) in page.split("</section>")[0]
+    legend = html.unescape(" ".join(re.findall(r"<svg.*?</svg>", page, flags=re.S)))
+    drawn = {row.method for row in planned.main_rows(predict=True)}
+    assert 2 <= len(planned.main_rows(predict=True)) <= 4
+    assert "hybrid selection" in drawn
+    for row in planned.rows:
+        assert (f">{row.method}" in legend or f"<!-- {row.method}" in legend) == (row.method in drawn), row.method
+
+
 def test_predictions_stand_apart_from_certificates(page: str) -> None:
     certified, predicted = page.split("What is typical: simulated, not certified")
     assert "A simulation of one model" in predicted

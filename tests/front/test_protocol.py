@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from commands import Command, Run
 
+import privpac as pp
 from privpac.device.client import Client, bundle
 from privpac.device.submit import submit
 from privpac.device.wire import unbundle
@@ -281,7 +282,7 @@ def test_bad_files_and_places(privpac: Command, tmp_path: Path) -> None:
 @contextmanager
 def collecting(manifest: Manifest, folder: Path, **more: Any) -> Iterator[Collector]:
     with Collector(manifest, folder, **more) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
             yield server
@@ -342,13 +343,12 @@ def test_the_collector_refuses_and_never_echoes(privpac: Command, tmp_path: Path
             assert ask(server, "POST", "/submit/ann", body, Authorization=token) == (401, b"")
             assert ask(server, "POST", "/submit/eve", body, Authorization=token) == (401, b"")
         assert ask(server, "POST", "/submit/ann", bytes(limit_of(manifest) + 1), **good) == (413, b"")
-        for length in ("x", "-1", "9" * 30, ""):
+        for length, status in (("x", 400), ("-1", 400), ("9" * 30, 400), ("", 400), (None, 411)):
             with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
-                raw.sendall(
-                    f"POST /submit/ann HTTP/1.1\r\nAuthorization: Bearer {'t' * 20}\r\n"
-                    f"Content-Length: {length}\r\n\r\n".encode()
-                )
-                assert b" 411 " in raw.recv(100)
+                framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+                head = f"POST /submit/ann HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {'t' * 20}\r\n{framing}\r\n\r\n"
+                raw.sendall(head.encode())
+                assert f" {status} ".encode() in raw.recv(100)
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
             raw.sendall(b"\x00\xff secret nonsense\r\n\r\n")
             raw.shutdown(socket.SHUT_WR)
@@ -409,3 +409,26 @@ def test_a_shuffled_file_of_another_run_is_an_error(privpac: Command, tmp_path: 
     for data in (b"", b"PPS1", b"PPS2", b"PPS2" + bytes(50), bytes(100), b"PPS2" + manifest.run + bytes(90)):
         with pytest.raises(ParameterError, match=r"nothing was analysed|one release"):
             read_shuffled(manifest, data)
+
+
+def test_a_protocol_by_the_name_of_its_model_refuses_what_it_does_not_use() -> None:
+    from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol, new_protocol
+
+    age: dict[str, Any] = {"rule": "threshold", "features": {"age": pp.Integers(0, 9)}, "epsilon": 1}
+    shuffled: dict[str, Any] = {"model": "shuffle", "delta": "1e-6", "n_min": 500}
+    made = new_protocol(**age, **shuffled)
+    assert isinstance(made, ShuffleProtocol)
+    assert made.n_max == 5000
+    assert isinstance(new_protocol(**age), LocalProtocol)
+    central = new_protocol(**age, model="central", neighbours="replace")
+    assert isinstance(central, CentralProtocol)
+    assert str(central.guarantee.neighbours) == "replace"
+    for wrong, said in (
+        ({"delta": "1e-6"}, "does not use delta"),
+        ({"neighbours": "replace"}, "does not use neighbours"),
+        ({"model": "central", "width": 3, "n_min": 4}, "does not use n_min, width"),
+        ({"model": "shuffle", "delta": "1e-6"}, "needs delta .* and n_min"),
+        ({"model": "open"}, "local, shuffle or central"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            new_protocol(**{**age, **wrong})

@@ -77,7 +77,7 @@ def test_a_token_is_no_argument(command: Command, tmp_path: Path, monkeypatch: p
     secret = "the-token-of-ann"
     manifest = Manifest.read((tmp_path / "run.json").read_bytes())
     with Collector(manifest, tmp_path / "in", tokens={"ann": secret}, operator="the-operator's-own") as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         client = ("protocol", "client", "run.json", "mine.csv", "--store", "mine", "--url", url)
         for words, variable in (
@@ -121,7 +121,7 @@ def test_browsers_may_send_from_the_origin_that_is_named(tmp_path: Path) -> None
     manifest = LocalProtocol("threshold", {"age": Integers(0, 9)}, 1).manifest
     for origin in (None, "https://study.example"):
         with Collector(manifest, tmp_path, origin=origin) as server:
-            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+            threading.Thread(target=server.serve_forever, daemon=True).start()
             asked, given = _answer(server, "OPTIONS", "/submit/ann"), _answer(server, "GET", "/manifest")
             server.shutdown()
         assert asked.status == (404 if origin is None else 204)

@@ -24,7 +24,7 @@ from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, Paramete
 from privpac.ledger import BudgetLedger
 from privpac.ledger.file import try_lock
 from privpac.methods.prediction.session import PredictionSession, QueryBatch
-from privpac.serve.commit import Committer, Pulse
+from privpac.serve.commit import Committer, HealthProbe
 from privpac.serve.keys import KeyStore
 from privpac.serve.session_file import new_secret, operator_secret
 
@@ -165,10 +165,10 @@ def test_health_is_told_while_the_ledger_is_stuck() -> None:
     go, tries = threading.Event(), list[int]()
 
     async def run() -> list[bool]:
-        pulse = Pulse(lambda: (tries.append(1), go.wait(60)), patience=0.05)
-        stuck = list(await asyncio.gather(*(pulse.beats() for _ in range(5))))
+        probe = HealthProbe(lambda: (tries.append(1), go.wait(60)), patience=0.05)
+        stuck = list(await asyncio.gather(*(probe.healthy() for _ in range(5))))
         go.set()
-        while not await pulse.beats():
+        while not await probe.healthy():
             pass
         return stuck
 

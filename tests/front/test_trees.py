@@ -432,7 +432,7 @@ def test_the_plan_command(privpac: Callable[..., Run]) -> None:
     rows = {row["method"]: row for row in json.loads(run.out)["rows"]}
     assert rows["tree learner"]["n_users"] == [126]
     assert "selection from all rules" not in rows
-    shown = privpac("plan", "tree", "--tree", "thresholds:1:65536", *goal)
+    shown = privpac("plan", "tree", "--tree", "thresholds:1:65536", "--all", *goal)
     assert "FEWER users" in shown.out
     assert "no method can" in shown.out
     for words, said in (
@@ -441,7 +441,7 @@ def test_the_plan_command(privpac: Callable[..., Run]) -> None:
         (["tree", "--tree", "path:/", "--delta", "1e-6", "--domain", "9"], "leave out"),
         (["tree", "--tree", "nothing"], "a tree must be"),
         (["threshold", "--tree", "ip"], "--rule branch"),
-        (["threshold", "--domain", "9", "--delta", "1e-6"], "--delta goes with --tree"),
+        (["threshold", "--domain", "9", "--delta", "1e-6"], "leave out --delta, or name a model"),
     ):
         refused = privpac("plan", *words, *goal)
         assert refused.code == 2

@@ -35,12 +35,12 @@ def test_votes_are_those_of_every_seed_side_by_side(delta: Any) -> None:
     bound = many.bind(data)
     size = many.task_of(bound).learner.universe.size
     expected = Counter[int]()
-    for j, seed in enumerate(many.seeds.all):
+    for j, seed in enumerate(many.all_seeds):
         one = evolve(many, repeats=1, seed=seed)
         expected.update({j * size + item: count for item, count in one._votes(bound).items()})
     assert many._votes(bound) == dict(expected)
-    assert len(set(many.seeds.all)) == 3
-    assert learner().seeds.all == (bytes(32),)
+    assert len(set(many.all_seeds)) == 3
+    assert learner().all_seeds == (bytes(32),)
 
 
 @pytest.mark.parametrize("delta", [0, "1e-4"])

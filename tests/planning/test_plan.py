@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def test_setting_restricts_the_rows() -> None:
 
 
 def test_a_bound_out_of_reach_leaves_its_row_open_and_says_why() -> None:
-    far = plan(CLASS, epsilon="1e-9", records_per_user=(1, 10**6))
+    far = plan(CLASS, epsilon="1e-9", records_per_user=(1, 10**6), every_method=True)
     least = far.row("any private agnostic learner")
     assert min(c.n_users for c in least.certificates if c and c.n_users) > 10**8  # one of the bounds is always there
     realizable = far.row("realizable selection")
@@ -130,13 +131,89 @@ def test_a_bound_out_of_reach_leaves_its_row_open_and_says_why() -> None:
 
 
 def test_plan_reads_well_and_survives_json(default: Plan) -> None:
-    text = str(default)
+    text = str(plan(CLASS, epsilon=1, every_method=True))
     assert "users needed: epsilon 1" in text
     assert "realizable selection: assumes users with at least the declared number of records" in text
-    assert all(line == line.rstrip() for line in text.splitlines())
+    assert all(line == line.rstrip() for line in (text + str(default)).splitlines())
     back = json.loads(json.dumps(default.to_dict()))
     assert back["rows"][0]["n_users"] == list(default.rows[0].n_users)
     assert back["records_per_user"] == [1, 4, 16, 64, 256]
+
+
+def test_a_plan_begins_with_one_sentence_and_shows_at_most_four_rows(default: Plan) -> None:
+    text = str(default)
+    certified, lower = (
+        default.row("hybrid selection").n_users[2],
+        default.row("any private agnostic learner").n_users[2],
+    )
+    typical = next(row for row in default.predicted if row.method == "hybrid selection").n_users[2]
+    answer = default.answer()
+    assert " ".join(text.split()).startswith(answer)
+    assert answer == (
+        f"About {typical} people with 16 records each are typical; {certified:,} are certain, whatever they are like "
+        f"under the assumption below; with fewer than {lower} no method can be certain. Enough means excess error at "
+        "most 0.05; certain means with probability 0.95."
+    )
+    rows = [line for line in text.splitlines() if line.startswith("│")]
+    assert [line.split("│")[1].strip() for line in rows] == [
+        "typical, hybrid selection",
+        "certified, hybrid selection",
+        "certified, per-user mean",
+        "with fewer, no method is certain",
+    ]
+    assert "hybrid selection: assumes users with the same law" in text
+    assert "--all, or every_method=True" in text
+    assert default.to_dict()["answer"] == answer
+    # The same numbers stand in the table of all rows.
+    full = plan(CLASS, epsilon=1, every_method=True)
+    assert "realizable selection" in str(full)
+    assert "realizable selection" not in text
+    assert full.row("hybrid selection") == default.row("hybrid selection")
+
+
+def test_the_answer_follows_the_question() -> None:
+    least = plan(CLASS, epsilon=1, n_users=500, records_per_user=1)
+    assert least.answer(predict=False) == (
+        "500 people with 1 record each: excess error at most 0.198 is certain, whatever they are like under the "
+        "assumption below; no method can be certain of less than 0.0734. Certain means with probability 0.95."
+    )
+    clean = plan(CLASS, epsilon=1, records_per_user=1, setting="realizable").answer(predict=False)
+    assert "are certain, if some rule is always right" in clean
+    nothing = plan(CLASS, epsilon="1e-9", records_per_user=1)
+    assert nothing.answer(predict=False).startswith("No number of people is certified")
+    assert "certified, " not in str(nothing.table(predict=False).columns[0]._cells)  # no row that nobody can meet
+
+
+def test_a_plan_takes_what_learn_takes_and_reads_the_declaration_alone() -> None:
+    class Sealed:
+        """A table that cannot be read."""
+
+        columns = ("who", "x", "late")
+
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"the table was read: {name}")
+
+    told: dict[str, Any] = {"epsilon": 1, "records_per_user": 16}
+    declared = told | {"user": "who", "label": "late", "features": {"x": pp.Integers(0, 1023)}}
+    both = plan(pp.Thresholds(pp.Integers(0, 1023), direction="both"), **told)  # what learn takes for one column
+    people = pp.UserData.from_users([[(3, 0), (8, 1)]], features={"x": pp.Integers(0, 1023)})
+    for table in (Sealed(), "nowhere.csv", Path("nowhere.parquet")):
+        assert plan(table, **declared).rows == both.rows
+        assert plan(table, "threshold", **declared).rows == plan(CLASS, **told).rows
+    assert plan(people, **told).rows == both.rows
+    assert plan(people, pp.Thresholds(), **told).rows == plan(CLASS, **told).rows
+    wide = plan("nowhere.csv", **declared | {"features": {f"x{i}": pp.Integers(0, 9) for i in range(6)}})
+    assert "small tree" in {row.method for row in wide.rows}
+    refused: tuple[tuple[tuple[tuple[Any, ...], dict[str, Any]], str], ...] = (
+        ((("nowhere.csv",), told), "declare its columns"),
+        (((people,), declared), "their columns already"),
+        (((CLASS,), told | {"user": "who"}), "go with a table"),
+        ((("threshhold",), told | {"features": {"x": pp.Integers(0, 9)}}), "rule must be one of"),
+        ((("nowhere.csv",), declared | {"label": "x"}), "two roles"),
+    )
+    for bad, said in refused:
+        with pytest.raises(ParameterError, match=said):
+            plan(*bad[0], **bad[1])
 
 
 def test_every_class_by_name_has_a_realizable_plan() -> None:
@@ -188,7 +265,7 @@ def test_every_class_by_name_has_a_realizable_plan() -> None:
     ],
 )
 def test_bad_numbers_are_refused(change: dict[str, Any], error: type[Exception]) -> None:
-    given = {"concept": CLASS, "epsilon": 1, "records_per_user": 4} | change
+    given: dict[str, Any] = {"concept": CLASS, "epsilon": 1, "records_per_user": 4} | change
     with pytest.raises(error):
         plan(given.pop("concept"), **given)
 

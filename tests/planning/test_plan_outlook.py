@@ -37,6 +37,11 @@ def planned() -> Plan:
     return plan(CUTS, epsilon=1, alpha="0.1", records_per_user=(4, 16))
 
 
+@pytest.fixture(scope="module")
+def whole() -> Plan:
+    return plan(CUTS, epsilon=1, alpha="0.1", records_per_user=(4, 16), every_method=True)
+
+
 # Recommendation
 
 
@@ -73,8 +78,8 @@ def test_the_recommendation_is_judged_where_the_reader_stands() -> None:
     assert all(f"{n:,}" in found.recommendation.reason for n in typical.values())
 
 
-def test_every_kind_of_number_is_explained_in_words_and_json(planned: Plan) -> None:
-    text = " ".join(str(planned).split())
+def test_every_kind_of_number_is_explained_in_words_and_json(planned: Plan, whole: Plan) -> None:
+    text = " ".join(str(whole).split())
     for kind, said in meanings(planned).items():
         assert f"{NAMES[kind]}: {said}" in text
     assert planned.to_dict(predict=False)["meaning"] == {NAMES[kind]: said for kind, said in meanings(planned).items()}
@@ -82,13 +87,14 @@ def test_every_kind_of_number_is_explained_in_words_and_json(planned: Plan) -> N
     assert meanings(inverse) != meanings(planned)
 
 
-def test_plans_hold_the_command_of_every_certified_row(planned: Plan) -> None:
+def test_plans_hold_the_command_of_every_certified_row(planned: Plan, whole: Plan) -> None:
     runs = planned.to_dict(predict=False)["runs"]
     for m in (4, 16):
         for row in planned.rows:
             if row.kind == "certified":
                 assert runs[str(m)][row.method]["command"] == planned.command(row, records_per_user=m)
-    assert planned.command("regret selection", records_per_user=16) in " ".join(str(planned).split())
+    assert planned.command("regret selection", records_per_user=16) in " ".join(str(whole).split())
+    assert planned.command("hybrid selection", records_per_user=16) in " ".join(str(planned).split())
 
 
 def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,14 +224,20 @@ def test_large_classes_are_not_simulated_unasked() -> None:
     assert lists.size > 1 << 12
     big = plan(lists, epsilon=1, records_per_user=1, setting="realizable")
     assert not big.quick
-    assert "typical" not in str(big)
+    assert "typical, " not in str(big)
+    assert "what is typical takes a while to simulate" in str(big)
+    # Where only all numbers of records together take long, the middle one is simulated.
+    wide = plan(pp.Stumps({f"x{i}": pp.Integers(0, 9) for i in range(8)}), epsilon=1, alpha="0.2")
+    assert not wide.quick
+    line = next(line for line in str(wide).splitlines() if "typical, hybrid selection" in line)
+    assert [bool(cell.strip()) for cell in line.split("│")[2:-1]] == [False, False, True, False, False]
 
 
 # Shown
 
 
-def test_kinds_of_numbers_are_told_apart(planned: Plan) -> None:
-    text = str(planned)
+def test_kinds_of_numbers_are_told_apart(whole: Plan) -> None:
+    text = str(whole)
     certified, rest = text.split("certified:", 1)[1].split("no method can:", 1)
     lower, predicted = rest.split("typical:", 1)
     assert "hybrid selection" in certified
@@ -233,7 +245,7 @@ def test_kinds_of_numbers_are_told_apart(planned: Plan) -> None:
     assert "any private agnostic learner" in lower
     assert "per-user mean" in predicted
     assert "typical (realizable selection): mean excess error on one simulated model" in text
-    without = planned.table(predict=False)
+    without = whole.table(predict=False)
     assert not any("typical" in str(cell) for cell in without.columns[0]._cells)
 
 

@@ -101,8 +101,12 @@ def test_predicted_users_are_fewer_than_certified_and_never_called_certified(nam
     body = json.loads(json.dumps(found.to_dict()))
     assert [(row["method"], row["kind"]) for row in body["predicted"]] == [(method, "predicted") for method in methods]
     assert [tuple(row["n_users"]) for row in body["predicted"]] == [row.n_users for row in found.predicted]
-    text = str(found)
-    certified_part, predicted_part = text.split("typical:", 1)
+    for row in found.main_rows(predict=True):
+        assert f"{'typical, ' * (row.kind == 'predicted')}{row.method}"[:40] in str(found) or row.kind == "lower bound"
+    text = str(
+        pp.plan(what, **{"epsilon": 1, "alpha": "0.2", "records_per_user": (4, 16), **shape, "every_method": True})
+    )
+    certified_part, predicted_part = text.split("certified:", 1)[1].split("typical:", 1)
     assert methods[0] in predicted_part
     assert "typical (" in predicted_part
     assert "typical" not in certified_part
@@ -393,7 +397,7 @@ def test_agreement_without_a_curator_is_predicted(model: str, delta: Any) -> Non
     assert row.n_users[0] is not None
     assert row.n_users[0] <= needed  # with so many records nearly all name neighbouring rules
     text = str(found)
-    assert f"typical ({model} agreement)" in text
+    assert f"typical, {model} agreement" in text
     assert json.loads(json.dumps(found.to_dict()))["predicted"][0]["n_users"] == list(row.n_users)
     simulation = protocol_simulations(agreement_target(CUTS, model=model, epsilon=1, delta=delta, alpha="0.1"))[0]
     many, few = (simulation.at(512, n, Fraction(1), 0.1) for n in (2 * row.n_users[0], row.n_users[0] // 2))

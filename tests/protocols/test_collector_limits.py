@@ -29,7 +29,7 @@ QUICK = CollectorLimits(connections=24, per_address=12, headers=1.0, body=1.0, l
 @contextmanager
 def collecting(folder: Path, limits: CollectorLimits = QUICK, **more: Any) -> Iterator[Collector]:
     with Collector(MANIFEST, folder, tokens=TOKENS, limits=limits, **more) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
             yield server
@@ -39,7 +39,7 @@ def collecting(folder: Path, limits: CollectorLimits = QUICK, **more: Any) -> It
 
 
 def _post(name: str, token: str, length: int) -> bytes:
-    lines = (f"POST /submit/{name} HTTP/1.1", f"Authorization: Bearer {token}", "Privpac-Version: 2")
+    lines = (f"POST /submit/{name} HTTP/1.1", "Host: x", f"Authorization: Bearer {token}", "Privpac-Version: 2")
     return "\r\n".join((*lines, f"Content-Length: {length}", "", "")).encode()
 
 
@@ -127,7 +127,7 @@ def test_a_deadline_is_not_moved_by_more_bytes(tmp_path: Path) -> None:
     with collecting(tmp_path) as server:
         for begin, answer in (
             (b"GET /man", b""),
-            (b"GET /manifest HTTP/1.1\r\nX-Slow: ", b""),
+            (b"GET /manifest HTTP/1.1\r\nHost: x\r\nX-Slow: ", b""),
             (_post("p1", TOKENS["p1"], 24), b" 408 "),
         ):
             before = time.monotonic()
@@ -174,10 +174,10 @@ def test_headers_have_a_limit(tmp_path: Path) -> None:
     with collecting(tmp_path, CollectorLimits()) as server:
         for lines in ([b"X: " + b"a" * 40_000], [b"X%d: " % i + b"a" * 900 for i in range(40)]):
             with _link(server) as link:
-                link.sendall(b"GET /manifest HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n")
-                assert _all(link).startswith(b"HTTP/1.0 431 ")
+                link.sendall(b"GET /manifest HTTP/1.1\r\nHost: x\r\n" + b"\r\n".join(lines) + b"\r\n\r\n")
+                assert _all(link).startswith(b"HTTP/1.1 431 ")
         with _link(server) as link:
-            link.sendall(b"GET /manifest HTTP/1.1\r\nX: " + b"a" * 8_000 + b"\r\n\r\n")
+            link.sendall(b"GET /manifest HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 8_000 + b"\r\n\r\n")
             assert b" 200 " in _all(link)
 
 

@@ -37,7 +37,7 @@ def message(manifest: Manifest = RIGHT) -> bytes:
 @contextmanager
 def collecting(folder: Path, manifest: Manifest = RIGHT, **more: Any) -> Iterator[str]:
     with Collector(manifest, folder, **more) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
             yield f"{'https' if 'certificate' in more else 'http'}://127.0.0.1:{server.server_port}"

@@ -200,7 +200,7 @@ def test_a_small_crowd_in_one_process(tmp_path: Path) -> None:
     tokens = {f"p{i}": f"token-of-person-{i}" for i in range(people)}
     for half in range(2):
         with Collector(made, tmp_path, tokens=tokens, operator="the operator's token") as server:
-            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+            threading.Thread(target=server.serve_forever, daemon=True).start()
             url = f"http://127.0.0.1:{server.server_port}"
             for i in range(half, people - 4, 2):  # four take no part
                 body = bundle(Client(made).messages(rows))

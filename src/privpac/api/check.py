@@ -6,7 +6,6 @@ at all is listed with what is wrong.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -23,12 +22,21 @@ from privpac.data.engines.lazy_plan import ChunkedUsers
 from privpac.data.engines.stream import StreamedUsers
 from privpac.data.ids import as_ids
 from privpac.data.objects import OBJECTS
-from privpac.data.readers import MISSING_TEXTS, CsvFormat, no_format, read_files, read_frame
+from privpac.data.readers import (
+    MISSING_TEXTS,
+    CsvFormat,
+    TablePath,
+    as_table,
+    is_path,
+    no_format,
+    read_files,
+    read_frame,
+)
 from privpac.data.schema import Fault, OnInvalidLabel, Tally, Verdict
 from privpac.data.schema_file import TableFields, shows_fields, table_spec
 from privpac.data.spec import TableSpec
 from privpac.data.users import UserData
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import DeclarationError, ParameterError, SchemaError
 
 _MOST_LABELS, _LONGEST = 20, 60
 _NOBODY = UserData.from_users([], features=["x"], labelled=False).bind({"x": Floats()})
@@ -56,7 +64,7 @@ def check(
     table : frame, path or people
         Private.  A pandas, polars, Arrow or DuckDB table, a CSV or Parquet file, a glob or a folder; or people that
         were read and declared already.
-    spec, user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, schema
+    spec, user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
         The declaration, as in ``UserData.from_frame``.
     max_records : int, optional
         A cap that will be declared, to count the people with more records.
@@ -88,7 +96,7 @@ def check(
     if isinstance(table, (UserData, ChunkedUsers)):
         no_format(written)
         if spec is not None or fields:
-            raise TypeError("these people were read and declared already: leave the declaration out")
+            raise DeclarationError("these people were read and declared already: leave the declaration out")
         return table.check(max_records)
     return check_declared(table, table_spec(spec, fields), max_records, engine, written)
 
@@ -96,7 +104,7 @@ def check(
 def check_declared(table: Any, spec: TableSpec, max_records: int | None, engine: str, written: CsvFormat) -> DataCheck:
     """The check of a table that is declared already."""
     spec = evolve(spec, counted=True)
-    if isinstance(table, (str, os.PathLike)):
+    if is_path(table):
         chosen = choose_engine(table, engine)
         if chosen == "spark":
             raise ParameterError("check reads files in memory or as a stream: engine must be auto, memory or stream")
@@ -106,6 +114,7 @@ def check_declared(table: Any, spec: TableSpec, max_records: int | None, engine:
         columns, plain_text = read_files(table, spec.wanted, MISSING_TEXTS, written)
         return _in_memory(columns, spec, max_records, plain_text, [])
     no_format(written)
+    table = as_table(table)
     problems: list[Fault] = []
     try:
         columns = read_frame(table, spec.wanted, spec.user)
@@ -136,7 +145,7 @@ def _in_memory(
     return result_of(counts, users, cap, user=spec.user, problems=faults, labels=labels)
 
 
-def _streamed(path: str | os.PathLike[str], spec: TableSpec, cap: int | None) -> DataCheck:
+def _streamed(path: TablePath, spec: TableSpec, cap: int | None) -> DataCheck:
     opened = open_table(path, spec.wanted)
     empty = {name: pl.Series(name, [], dtype=opened.schema[name]) for name in spec.wanted}
     readable, problems = _readable(empty, spec, False)

@@ -27,9 +27,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from privpac.api.candidates import read_candidates
 from privpac.api.learn import release_rule, warn_item_level
+from privpac.api.tables import Data, Declared, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.distributions.base import DistributionLearner, Gaussian
+from privpac.distributions.cells import bins_from_text
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
 from privpac.distributions.histogram import (
     AveragedHistogram,
@@ -41,10 +44,10 @@ from privpac.distributions.histogram import (
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.distributions.vocabulary import VocabularyHistogram
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import ParameterError, TooLargeError, did_you_mean
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.ledger import BudgetLedger
+from privpac.ledger import LedgerLike
 from privpac.methods.means import FriendlyMean, TrimmedMean
 from privpac.papers.few_examples_per_user.covers import CoverLearner
 from privpac.parameters import declared
@@ -67,6 +70,7 @@ _HISTOGRAMS: dict[str, LearnerClass] = {
 }
 _MEANS: dict[str, LearnerClass] = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}
 _METHODS = {"histogram": tuple(_HISTOGRAMS), "gaussian": ("coarse-to-fine", "cover"), "mean": tuple(_MEANS)}
+_OF_CALL = ("method", "neighbours", "ledger", "not_before", "candidates_are")
 _COUNTED = ("max_records", "stages", "first_share")
 """Who declares one of these means a histogram of records, not of people."""
 
@@ -74,14 +78,15 @@ _COUNTED = ("max_records", "stages", "first_share")
 # Selection
 
 
+@takes_tables
 def select_distribution(
-    data: Users,
+    data: Data,
     candidates: CandidateLaws,
     *,
     epsilon: Rational,
     candidates_are: str,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     **options: Any,
 ) -> Released:
@@ -90,10 +95,15 @@ def select_distribution(
 
     Parameters
     ----------
-    data : UserData
-        Private, without labels.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
+        No labels are needed.
     candidates : list, or mapping of names
-        Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions.
+        Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions; or
+        as text, ``{"short": "expon:scale=20", "long": "saved.json"}`` or ``["short=expon:scale=20"]``.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Public.  The privacy loss.
     candidates_are : {"public", "dp-released"}
@@ -101,10 +111,12 @@ def select_distribution(
         states it.  Fitting them on these users without privacy voids the promise.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
     **options
         Public declarations of :class:`privpac.distributions.HypothesisSelector`; ``records_per_user`` sets the clip
         unless ``tau`` is given.
@@ -129,11 +141,17 @@ def select_distribution(
     >>> chosen.parameters["name"] in laws, chosen.guarantee.summary
     (True, '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(data)
+    people = _people(data, options, 'pp.select_distribution({table}, laws, epsilon=1, candidates_are="public")')
     selector = selector_for(
-        candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options
+        candidates,
+        epsilon=epsilon,
+        candidates_are=candidates_are,
+        neighbours=neighbours,
+        unit=people.unit,
+        domains=dict(people.features),
+        **options,
     )
-    return release_distribution(selector, data, ledger=ledger, not_before=not_before)
+    return release_distribution(selector, people.read(), ledger=ledger, not_before=not_before)
 
 
 def selector_for(
@@ -143,11 +161,15 @@ def selector_for(
     candidates_are: str,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     unit: Unit | str = Unit.USER,
+    domains: Mapping[str, Domain | None] | None = None,
     **options: Any,
 ) -> HypothesisSelector:
     """The learner that ``select_distribution`` would run; data are not needed.  Options that are None count as not
-    given."""
+    given; ``domains`` are needed only for candidates and bins given as text."""
+    candidates = read_candidates(candidates, domains or {})
     given = _given(HypothesisSelector, options, "selection")
+    if "bins" in given:
+        given["bins"] = bins_from_text(given["bins"], domains or {})
     relation, protects = one_of(Neighbours, neighbours, "neighbours"), one_of(Unit, unit, "unit")
     if candidates_are == "dp-released" and "candidates_epsilon" not in given:
         given["candidates_epsilon"] = _price_of(candidates, protects, relation)
@@ -191,14 +213,15 @@ def _price_of(candidates: CandidateLaws, unit: Unit, neighbours: Neighbours) -> 
 # Learning
 
 
+@takes_tables
 def learn_distribution(
-    data: Users,
+    data: Data,
     family: str = "histogram",
     *,
     epsilon: Rational,
     method: str = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     **options: Any,
 ) -> Released:
@@ -206,23 +229,30 @@ def learn_distribution(
 
     Parameters
     ----------
-    data : UserData
-        Private, without labels.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
+        No labels are needed.
     family : str
         "histogram", "discrete", "product", "gaussian" or another of ``FAMILIES``.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Public.  The privacy loss.
     method : str
         One of the family's methods; "auto" chooses from what is declared.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
     **options
-        Public declarations of the family's learner (see the module's table).  ``features`` names the columns to read;
-        ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+        Public declarations of the family's learner (see the module's table).  With people that were read already,
+        ``features`` names the columns to read; ``bins`` is a list of edges or a number of equal bins over a declared
+        range, or a mapping of columns to those; as text ``"0:100:10"`` or ``["age=0:100:10", "hour=8"]``.
         ``noise`` of a histogram is a class derived from :class:`privpac.mechanisms.Noise`, discrete Laplace by default.
         A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then it counts
         records, up to so many of each, and leaves the others out.
@@ -246,12 +276,10 @@ def learn_distribution(
     >>> hours.value.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(data)
-    domains = dict(data.features)
-    learner = distribution_learner(
-        family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options
-    )
-    return release_distribution(learner, data, ledger=ledger, not_before=not_before)
+    people = _people(data, options, "pp.learn_distribution({table}, epsilon=1)")
+    shared: Options = {"neighbours": neighbours, "unit": people.unit, "domains": dict(people.features)}
+    learner = distribution_learner(family, epsilon=epsilon, method=method, **shared, **options)
+    return release_distribution(learner, people.read(), ledger=ledger, not_before=not_before)
 
 
 def distribution_learner(
@@ -266,11 +294,13 @@ def distribution_learner(
 ) -> DistributionLearner:
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
-        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
+        near = did_you_mean(family, FAMILIES)
+        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}{near}")
     methods = _METHODS.get(family, ("cover", "columns"))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
+            f"{did_you_mean(method, methods)}"
         )
     chosen = methods[0] if method == "auto" else method
     shared: Options = {
@@ -291,7 +321,8 @@ def distribution_learner(
         kind = _HISTOGRAMS[chosen]
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
-            given["bins"] = edges_of(given["bins"], domains or {}, given.get("features"))
+            columns = domains or {}
+            given["bins"] = edges_of(bins_from_text(given["bins"], columns), columns, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
     if family == "mean":
@@ -381,18 +412,31 @@ def _given(kind: LearnerClass, options: Mapping[str, object], what: str) -> Opti
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - own)
     if strange:
-        raise ParameterError(f"{what} has no option {', '.join(strange)}; it has {', '.join(sorted(own))}")
+        kinds = next((group for group in (_HISTOGRAMS, _MEANS) if kind in group.values()), {})
+        word = strange[0]
+        using = [name for name, one in kinds.items() if word in (has := declared(one)) and has[word].required]
+        near = did_you_mean(word, (*own, *_OF_CALL))
+        other = f"; {word} goes with method={' or '.join(map(repr, using))}" if using else ""
+        raise ParameterError(
+            f"{what} has no option {', '.join(strange)}; it has {', '.join(sorted(own))}{near or other}"
+        )
     return given
 
 
-def _unit(users: Users) -> Unit:
-    if not hasattr(users, "fold") or not hasattr(users, "unit"):
-        raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(users).__name__}")
-    return Unit(users.unit)
+def _people(data: Any, options: Options, call: str) -> Declared:
+    """The people; what is said about their table is taken out of the options."""
+    read = hasattr(data, "fold") and hasattr(data, "unit")
+    columns = options.pop("features", None) if read else None  # of people: those that the learner reads
+    people = open_people(data, fields_among(options), call=call, labelled=False)
+    if not hasattr(people.schema, "unit"):
+        raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(data).__name__}")
+    if columns is not None:
+        options["features"] = columns
+    return people
 
 
 def release_distribution(
-    learner: DistributionLearner, users: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None
+    learner: DistributionLearner, users: Users, *, ledger: LedgerLike | None = None, not_before: float | None = None
 ) -> Released:
     """Release; without a user column that is said loudly, and in the result."""
     warn_item_level(users, 4)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
-from privpac.api.learn import release_rule, warn_item_level
-from privpac.errors import ParameterError
+from privpac.api.learn import own_columns, release_rule, warn_item_level
+from privpac.api.tables import Data, DataFields, Declared, open_people, takes_tables
+from privpac.data import Domain
+from privpac.data.spec import read_features
+from privpac.errors import ParameterError, did_you_mean
 from privpac.evaluation.best_error import BestErrorLearner, plan_best_error
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.results import CellKind, Weight
@@ -18,18 +21,18 @@ from privpac.methods.registry import class_of_rules
 from privpac.papers.pure_agnostic.minimum_error import MinimumError
 from privpac.parameters import DEFAULT_LEVELS
 from privpac.result import Released
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import ConceptClass, Rule
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
 
 if TYPE_CHECKING:
-    from privpac.data import Users
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 
+@takes_tables
 def evaluate(
     predictor: Any,
-    data: Users,
+    data: Data,
     *,
     epsilon: Rational,
     cells: CellKind = "table",
@@ -41,7 +44,8 @@ def evaluate(
     rowwise: bool = False,
     same_people: bool = False,
     levels: int = DEFAULT_LEVELS,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
+    **table: Unpack[DataFields],
 ) -> Released:
     """How often is this predictor right on these people, and on new people from the same population?  With
     ``epsilon``-DP per user.
@@ -51,8 +55,13 @@ def evaluate(
     predictor : Released, rule, callable, fitted classifier, or str
         Public, or chosen without these people.  A callable gets a table of the data's features and returns one label
         per row; a text names a column of predictions in the table, which is private like the label.
-    data : UserData or another engine's users
-        Private.  Labelled; people who were not used to learn the predictor.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
+        Labelled; people who were not used to learn the predictor.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
+        Left out, ``features`` are the columns that a rule declares.
     epsilon : rational
         Budget (public).
     cells : {"table", "error"}
@@ -73,8 +82,10 @@ def evaluate(
         Declares that the predictor was learned from these people: nothing is said about others.
     levels : int
         Steps of one person's contribution.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
 
     Returns
     -------
@@ -95,13 +106,13 @@ def evaluate(
     >>> found.error.population.hi < 0.05
     True
     """
-    unit = getattr(data, "unit", Unit.USER)
-    warn_item_level(data)
+    people = _people([predictor], data, table, "pp.evaluate(rule, {table}, epsilon=1)")
+    warn_item_level(people.schema)
     learner = Evaluator(
         predictor,
         epsilon,
         neighbours,
-        unit,
+        people.unit,
         cells=cells,
         weight=weight,
         max_records=max_records,
@@ -111,12 +122,31 @@ def evaluate(
         rowwise=rowwise,
         same_people=same_people,
     )
-    return release_rule(learner, data, ledger=ledger)
+    return release_rule(learner, people.read(), ledger=ledger)
 
 
+def _people(predictors: Iterable[object], data: Any, table: DataFields, call: str) -> Declared:
+    """The people, with the columns that rules declare and the columns of predictions."""
+    columns: dict[str, Domain | None] = {}
+    for one in predictors:
+        value = one.value if isinstance(one, Released) and one else one
+        if isinstance(value, Rule):
+            reads = value.reads or tuple(value.features)
+            columns |= {name: value.features[name] for name in reads if columns.get(name) is None}
+    texts = [one for one in predictors if isinstance(one, str)]
+    features = table.get("features")
+    if texts and features is not None:
+        declared = read_features(features)
+        table["features"] = dict.fromkeys(texts) | declared
+    elif texts and "schema" not in table:
+        columns = dict.fromkeys(texts) | columns
+    return open_people(data, table, call=call, columns=columns)
+
+
+@takes_tables
 def select_model(
     models: Mapping[str, Any],
-    data: Users,
+    data: Data,
     *,
     epsilon: Rational,
     evaluate: Rational | None = None,
@@ -126,7 +156,8 @@ def select_model(
     confidence: Rational = "0.95",
     labels: tuple[Any, Any] | None = None,
     rowwise: bool = False,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
+    **table: Unpack[DataFields],
 ) -> Released:
     """Which of these models is best on these people?  The best of ``k``, with ``epsilon``-DP per user.
 
@@ -134,8 +165,11 @@ def select_model(
     ----------
     models : mapping from names to predictors
         Public, or fitted on other people; each anything that :func:`evaluate` takes.  The price grows with ``log k``.
-    data : UserData or another engine's users
-        Private.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Budget (public).
     evaluate : rational, optional
@@ -144,6 +178,8 @@ def select_model(
         Under replace: whether ids are known to all and fixed, so that ``evaluate`` does not halve epsilon.
     neighbours, max_records, confidence, labels, rowwise, ledger
         As in :func:`evaluate`; ``labels`` hold for all models.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
 
     Returns
     -------
@@ -163,11 +199,13 @@ def select_model(
     >>> pp.select_model(models, people, epsilon=1).value.name
     'old'
     """
-    warn_item_level(data)
+    listed = models.values() if isinstance(models, Mapping) else ()
+    people = _people(listed, data, table, "pp.select_model(models, {table}, epsilon=1)")
+    warn_item_level(people.schema)
     asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise, "ids": ids, "confidence": confidence}
     asked |= {"evaluate": evaluate, "neighbours": neighbours, "max_records": max_records}
-    learner = selection_learner(models, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
-    return release_rule(learner, data, ledger=ledger)
+    learner = selection_learner(models, epsilon=epsilon, unit=people.unit, **asked)
+    return release_rule(learner, people.read(), ledger=ledger)
 
 
 def selection_learner(
@@ -192,8 +230,9 @@ def selection_learner(
     )
 
 
+@takes_tables
 def best_error(
-    data: Users,
+    data: Data,
     rule: str | ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
@@ -203,17 +242,21 @@ def best_error(
     method: str = "sum",
     radius: Rational = "1/8",
     records_per_user: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
+    **table: Unpack[DataFields],
 ) -> Released:
     """How well can any rule of this kind do?  A private lower bound on the least error, for new people from the same
     population.
 
     Parameters
     ----------
-    data : UserData or another engine's users
-        Private.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
     rule : str or class of rules
         Public, as in :func:`privpac.learn`.  The size of the class does not matter.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon, neighbours, max_records, confidence, ledger
         As in :func:`privpac.evaluate`.
     method : {"sum", "oneshot", "bisect", "auto"}
@@ -225,6 +268,8 @@ def best_error(
         For all but ``"sum"``.
     records_per_user : int, optional
         For ``"auto"``: records each person is publicly promised to hold.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
 
     Returns
     -------
@@ -243,12 +288,13 @@ def best_error(
     >>> 0.4 < pp.best_error(people, pp.Thresholds(), epsilon=1).value.lower() < 0.5
     True
     """
-    warn_item_level(data)
-    concept = class_of_rules(rule, getattr(data, "features", {}))
+    people = open_people(data, table, call='pp.best_error({table}, "stump", epsilon=1)', columns=own_columns(rule))
+    warn_item_level(people.schema)
+    concept = class_of_rules(rule, people.features)
     asked: dict[str, Any] = {"neighbours": neighbours, "max_records": max_records, "confidence": confidence}
     asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
-    learner = best_error_learner(concept, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
-    return release_rule(learner, data, ledger=ledger)
+    learner = best_error_learner(concept, epsilon=epsilon, unit=people.unit, **asked)
+    return release_rule(learner, people.read(), ledger=ledger)
 
 
 def best_error_learner(
@@ -278,5 +324,6 @@ def best_error_learner(
         rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
         return MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
     if method != "sum":
-        raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}")
+        near = did_you_mean(method, ("sum", "oneshot", "bisect", "auto"))
+        raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}{near}")
     return BestErrorLearner(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)

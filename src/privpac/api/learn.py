@@ -32,15 +32,16 @@ from typing import Any
 from attrs import evolve, frozen
 
 from privpac import __version__
+from privpac.api.tables import Data, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
-from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
+from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError, did_you_mean
 from privpac.evaluation.best_error import BestErrorLearner
 from privpac.evaluation.results import few_people
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.ledger import BudgetLedger, release
+from privpac.ledger import BudgetLedger, LedgerLike, release
 from privpac.methods.base import ITEM_LEVEL, Learner
 from privpac.methods.registry import (
     METHODS,
@@ -107,6 +108,7 @@ def resolve_method(
     if setting not in ("agnostic", "realizable"):
         raise ParameterError(
             f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
+            f"{did_you_mean(setting, ('agnostic', 'realizable'))}"
         )
     given = {name: value for name, value in options.items() if value is not None}
     because = ""
@@ -231,8 +233,9 @@ def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options
     return prepare(concept, epsilon=epsilon, **options).learner
 
 
+@takes_tables
 def learn(
-    data: Users,
+    data: Data,
     rule: str | ConceptClass | VC1Tree | None = None,
     *,
     epsilon: Rational,
@@ -240,7 +243,7 @@ def learn(
     setting: str = "agnostic",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     max_records: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     evaluate: Rational | None = None,
     certify: Rational | None = None,
@@ -252,12 +255,15 @@ def learn(
 
     Parameters
     ----------
-    data : UserData or another engine's users
-        Private.  Labelled, with public domains for the columns.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
     rule : str, class of rules, tree, or None
         Public.  A name such as "stump" over the columns of the data, a class such as ``pp.Stumps()``, or a tree such as
         ``pp.PrefixTree(8)``, of which one node is learned.  None: one column gives a cut, two to four the best cut on
         any of them, five or more a small tree; the result says which and why.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Public.  The privacy loss: a float means its shortest decimal, "1/3" is exact.
     method : str
@@ -270,7 +276,7 @@ def learn(
         Which datasets must be hard to tell apart; under add-remove the number of users is private.
     max_records : int, optional
         A public cap on the records read per user.  Privacy needs none.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first; the result says what is left.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
@@ -283,6 +289,8 @@ def learn(
         With ``evaluate`` under replace: whether ids are known to all, and fixed; else epsilon is split.
     confidence : rational
         Of each interval on its own.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
     **options
         Public facts for the choice of a method (``public_n_users``, ``records_per_user``, ``noise``, ``people``,
         ``population``), ``delta``, and the parameters of the method's learner.
@@ -305,7 +313,15 @@ def learn(
 
     Examples
     --------
-    >>> import privpac as pp
+    From a table in one call:
+
+    >>> import polars as pl, privpac as pp
+    >>> visits = pl.DataFrame({"id": [1, 1, 2, 3], "age": [30, 80, 20, 90], "ill": [0, 1, 0, 1]})
+    >>> pp.learn(visits, user="id", label="ill", features={"age": (0, 110)}, epsilon=1).guarantee.summary
+    '(1, 0)-DP per user, add-remove'
+
+    From people that are read once and used often:
+
     >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)], [(90, 1), (50, 1)]] * 200,
     ...     features={"age": pp.Integers(0, 99)})
     >>> rule = pp.learn(people, epsilon=1)
@@ -323,22 +339,29 @@ def learn(
     >>> 0 <= found.evaluation.error.value <= 1, found.guarantee.summary
     (True, '(4, 0)-DP per user, add-remove')
     """
-    # What is no dataset at all is refused by the learner's bind.
-    unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
-    told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
+    fields = fields_among(options)
+    people = open_people(data, fields, call="pp.learn({table}, epsilon=1)", columns=own_columns(rule))
+    told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records}
     told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
-    told |= {"features": features}
+    told |= {"features": people.features, "unit": people.unit}
     if rule is None:
-        told |= {"labels": len(getattr(data, "classes", ())) or 2}
+        told |= {"labels": len(getattr(people.schema, "classes", ())) or 2}
     prepared = prepare(rule, epsilon=epsilon, method=method, **told, **options)
-    return release_prepared(prepared, data, ledger=ledger, not_before=not_before, stacklevel=4)
+    return release_prepared(prepared, people.read(), ledger=ledger, not_before=not_before, stacklevel=4)
+
+
+def own_columns(rule: object) -> Mapping[str, Domain | None] | None:
+    """The columns that a class of rules declares by name and domain, None where it leaves that to the data."""
+    found: Mapping[str | None, Domain | None] = rule.declared() if hasattr(rule, "declared") else {}
+    named = {name: domain for name, domain in found.items() if name is not None and domain is not None}
+    return named if named and len(named) == len(found) else None
 
 
 def release_prepared(
     prepared: Prepared,
     data: Users,
     *,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     stacklevel: int = 3,
 ) -> Released:
@@ -374,11 +397,12 @@ def release_rule(
     learner: Learner,
     data: Users,
     *,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
     stacklevel: int = 3,
 ) -> Released:
     """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
+    ledger = None if ledger is None else BudgetLedger.of(ledger)
     concept = getattr(learner, "concept", getattr(learner, "tree", None))
     label = type(getattr(learner, "learner", learner)).__name__ + (
         "" if concept is None else f" of {type(concept).__name__}"

@@ -10,7 +10,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, did_you_mean
 from privpac.guarantee import Neighbours, one_of
 from privpac.methods.registry import METHODS, PROMISES, Method, method_named
 
@@ -62,7 +62,8 @@ def list_methods(
     '(ε, 0)'
     """
     if setting not in (None, "agnostic", "realizable"):
-        raise ParameterError(f"setting must be 'agnostic' or 'realizable', got {str(setting)[:40]!r}")
+        near = did_you_mean(setting, ("agnostic", "realizable"))
+        raise ParameterError(f"setting must be 'agnostic' or 'realizable', got {str(setting)[:40]!r}{near}")
     relation = None if neighbours is None else one_of(Neighbours, neighbours, "neighbours")
     fitting = [
         method

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from privpac.api.learn import release_rule, warn_item_level
+from privpac.api.tables import Data, DataFields, open_people, takes_tables
 from privpac.distributions.quantiles import QuantileLearner, WalkQuantile
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, did_you_mean
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit
 from privpac.result import Released
 
 if TYPE_CHECKING:
-    from privpac.data import Users
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 _METHODS = ("auto", "ranks", "walks")
 
 
+@takes_tables
 def quantile(
-    data: Users,
+    data: Data,
     column: str | None = None,
     *,
     q: Rational | Sequence[Rational] = "1/2",
@@ -33,17 +34,21 @@ def quantile(
     method: str = "auto",
     delta: Rational = 0,
     public_n_users: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     not_before: float | None = None,
+    **table: Unpack[DataFields],
 ) -> Released:
     """The median, or other quantiles, of a column, with ``epsilon``-differential privacy per user.
 
     Parameters
     ----------
-    data : UserData or another engine's users
-        Private.
+    data : people or table
+        Private.  ``UserData`` or another engine's users; or a pandas, polars, Arrow, DuckDB or Spark table, a stream of
+        Arrow, or the path of CSV or Parquet files (also several), declared by the next keywords.
     column : str, optional
         A column with a declared, ordered domain; the only one if left out.
+    user, features, label, on_invalid, on_invalid_label, label_map, positive, classes, missing, schema
+        The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     q : rational or several
         Which quantiles, strictly between 0 and 1; ``"1/2"`` is the median.
     epsilon : rational
@@ -67,10 +72,12 @@ def quantile(
         Only for ``"walks"``; ``"ranks"`` never spends it.
     public_n_users : int, optional
         Only for ``"walks"``: the declared number of people.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
+    engine, separator, header, names
+        How files are read: an engine ("auto", "memory", "stream" or "spark"), and how a CSV file is written.
 
     Returns
     -------
@@ -91,12 +98,20 @@ def quantile(
     >>> middle = pp.quantile(people, "age", epsilon=1).value
     >>> 400 < middle.value < 600, middle.rank_error < 10
     (True, True)
+
+    From a table in one call:
+
+    >>> import polars as pl
+    >>> visits = pl.DataFrame({"id": [1, 1, 2, 3], "age": [30, 80, 20, 90]})
+    >>> pp.quantile(visits, "age", user="id", features={"age": (0, 110)}, epsilon=1).guarantee.summary
+    '(1, 0)-DP per user, add-remove'
     """
+    people = open_people(data, table, call="pp.quantile({table}, epsilon=1)", labelled=False)
     learner = quantile_learner(
         column,
         q=q,
         epsilon=epsilon,
-        unit=getattr(data, "unit", Unit.USER),
+        unit=people.unit,
         weight=weight,
         interval=interval,
         confidence=confidence,
@@ -106,8 +121,8 @@ def quantile(
         delta=delta,
         public_n_users=public_n_users,
     )
-    warn_item_level(data)
-    return release_rule(learner, data, ledger=ledger, not_before=not_before)
+    warn_item_level(people.schema)
+    return release_rule(learner, people.read(), ledger=ledger, not_before=not_before)
 
 
 def quantile_learner(
@@ -127,7 +142,9 @@ def quantile_learner(
     asked = list(q) if isinstance(q, Sequence) and not isinstance(q, str) else q
     told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records, "features": column}
     if method not in _METHODS:
-        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {str(method)[:40]!r}")
+        raise ParameterError(
+            f"method must be one of {', '.join(_METHODS)}, got {str(method)[:40]!r}{did_you_mean(method, _METHODS)}"
+        )
     if method != "walks":
         rational(delta, "delta", minimum=0, below=1)
         return QuantileLearner(epsilon, asked, **told, **options)

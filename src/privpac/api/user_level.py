@@ -19,7 +19,7 @@ from privpac.papers.few_examples_per_user.deletion import DeletionStability
 from privpac.result import Released
 
 if TYPE_CHECKING:
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 
 def at_user_level(
@@ -31,7 +31,7 @@ def at_user_level(
     item: Guarantee | None = None,
     strategy: str = "auto",
     max_records: int | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     **options: Any,
 ) -> Released:
     """Run an algorithm that protects single records so that whole people are protected.
@@ -53,7 +53,7 @@ def at_user_level(
         values to weights), ``delta`` must be above 0, and a dozen people is a lot.
     max_records : int, optional
         For ``"group"``: no more records of a person than this.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     **options
         Public parameters of the way that is taken.

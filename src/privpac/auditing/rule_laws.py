@@ -57,13 +57,12 @@ from privpac.methods.realizable import RealizableSelection
 from privpac.methods.registry import METHODS, PlannedMethod, resolve
 from privpac.methods.regret import RegretSelection
 from privpac.methods.simulation import ModelRng, fixed_draws
-from privpac.parameters import own_clip
 from privpac.planning.rules import RuleTarget
 from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import MAX_LEVELS
 from privpac.rules.hierarchies.nodes import TreeNodes
-from privpac.rules.profile import ClipRule, Mean, Regret, Statistic, own_optimism
+from privpac.rules.profile import ClipRule, Mean, Regret, Statistic, own_clip, own_optimism
 from privpac.sample_size import Certificate
 
 _LENGTH, _DRAWN = 1 << 22, 1 << 19

@@ -60,6 +60,7 @@ class PagedCommand(TyperCommand):
             return super().invoke(ctx)
         except PrivpacError as error:
             error.__dict__["options"] = frozenset(option for param in self.params for option in param.opts)
+            error.__dict__["parameters"] = {str(param.name): max(param.opts, key=len) for param in self.params}
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -104,10 +105,15 @@ def _registered(app: typer.Typer | None) -> tuple[Any, ...]:
 # Errors
 
 _NAME = r"(?<![-\w'\"/.])([a-z][a-z_]*)"
-_GIVEN = re.compile(_NAME + r"=(?:'([^']*)'|([\w./^-]+))?")
+_WITH_VALUE = re.compile(_NAME + r"=(?:'([^']*)'|([\w./^-]+))?")
 _FURTHER = re.compile(r"(--[a-z-]+ \w+) or '(\w+)'")
 _IDENTIFIER = re.compile(r"(?<![-\w'\"/.])([a-z]+(?:_[a-z]+)+)(?![\w=])")
-_ASKED = re.compile(r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give ))([a-z]+)\b|^([a-z]+)(?= must )")
+_VERBS = "must|takes|names|goes|go|plans|describes?"
+_LISTED = re.compile(
+    r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give )|(?<=described by )|(?<=does not use ))"
+    r"([a-z]+(?:, [a-z]+)*)\b"
+    rf"|^([a-z]+)(?= (?:{_VERBS}) )"
+)
 
 
 def in_flags(error: Exception) -> str:
@@ -121,21 +127,31 @@ def in_flags(error: Exception) -> str:
     from privpac.methods.registry import flag
 
     options: frozenset[str] = getattr(error, "options", frozenset())
+    parameters: dict[str, str] = getattr(error, "parameters", {})
+
+    def option_of(name: str) -> str | None:
+        """What this command calls a parameter: most have its name, and the table of ``flag`` has the rest."""
+        option = parameters.get(name, flag(name))
+        return option if option in options and option.startswith("--") else None
 
     def known(match: re.Match[str], after: str = "") -> str:
-        option = flag(match.group(1) or match.group(2))
-        return option + after if option in options else match.group(0)
+        option = option_of(match.group(1) or match.group(2))
+        return match.group(0) if option is None else option + after
 
-    def given(match: re.Match[str]) -> str:
+    def listed(match: re.Match[str]) -> str:
+        """One name, or several in a row."""
+        return ", ".join(option_of(name) or name for name in (match.group(1) or match.group(2)).split(", "))
+
+    def with_value(match: re.Match[str]) -> str:
         value = match.group(2) if match.group(2) is not None else match.group(3)
         opened = match.string[match.end() : match.end() + 1] in ("[", "{", "(")
         return known(match, f" {value}" if value else " " if opened else "")
 
-    said = str(error)
+    message = str(error)
     if "--header" in options:
-        said = said.replace("header=False", "--no-header").replace("header=True", "--header")
-    text = _GIVEN.sub(given, said.replace("0.5, '1/2' or Fraction(1, 2)", "0.5 or 1/2"))
-    return _ASKED.sub(known, _IDENTIFIER.sub(known, _FURTHER.sub(r"\1 or \2", text)))
+        message = message.replace("header=False", "--no-header").replace("header=True", "--header")
+    text = _WITH_VALUE.sub(with_value, message.replace("0.5, '1/2' or Fraction(1, 2)", "0.5 or 1/2"))
+    return _LISTED.sub(listed, _IDENTIFIER.sub(known, _FURTHER.sub(r"\1 or \2", text)))
 
 
 _OVERVIEW = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
@@ -155,8 +171,8 @@ app = _empty()
 errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"privpac {__version__}")
         raise typer.Exit
 
@@ -274,7 +290,7 @@ def _run() -> int:
         raise
     except BaseException as error:  # a panic of a library's native code is no Exception
         if hasattr(error, "format_message"):  # usage errors of the option parser
-            said = error.format_message().rstrip(". ")
-            return fail(f"{said}; see --help").exit_code if said else BAD  # without arguments: the help was shown
+            message = error.format_message().rstrip(". ")
+            return fail(f"{message}; see --help").exit_code if message else BAD  # without arguments: the help was shown
         return fail(f"internal error ({type(error).__name__}); please report it", FAILED).exit_code
     return code if isinstance(code, int) else 0

@@ -19,7 +19,8 @@ from rich.console import Console
 from privpac.api.audit import audit as audit_claim
 from privpac.api.learn import learner_for
 from privpac.auditing.report import Audit
-from privpac.cli.app import app, working
+from privpac.cli.app import working
+from privpac.cli.jobs import command
 from privpac.cli.options import Json, check_targets, features_of
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
@@ -31,23 +32,29 @@ VIOLATED = 5
 """Exit code of an audit that refutes its claim, or whose draws differ from the law."""
 
 
-@app.command()
+@command(
+    audit_claim,
+    leave_out="universe datasets features build output rng method",
+    panels={FUNCTIONS: "runs confidence"},
+    flags={"epsilon": ("--epsilon", "-e"), "delta": ("--delta", "-d"), "n_users": ("--people", "-n")},
+    help={
+        "epsilon": "The claim; for a learner, the epsilon it runs with.",
+        "delta": "The claim's delta.",
+        "n_users": "Datasets of up to this many people (2).",
+        "records": "Users with up to this many records (1).",
+        "neighbours": "add-remove (default for a learner) or replace.",
+        "runs": "Runs on each dataset, for a statistical audit.",
+        "confidence": "Confidence of a statistical audit.",
+        "draws": "Draws compared with the law on each of a few datasets, for an exact audit; 0 for none.",
+    },
+)
 def audit(
     table: Annotated[str | None, typer.Argument(hidden=True)] = None,
     rule: Annotated[str | None, typer.Option("--rule", "-r", help=f"Audit a learner of: {', '.join(RULES)}.")] = None,
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Keep it small. Repeat.")
     ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", "-e", help="The claim; for a learner, the epsilon it runs with.")
-    ] = None,
-    delta: Annotated[str | None, typer.Option("--delta", "-d", help="The claim's delta.")] = None,
-    people: Annotated[
-        int | None, typer.Option("--people", "-n", help="Datasets of up to this many people (2).")
-    ] = None,
-    records: Annotated[int | None, typer.Option(help="Users with up to this many records (1).")] = None,
     method: Annotated[str, typer.Option(help="The learner's method, as for learn.")] = "auto",
-    neighbours: Annotated[str | None, typer.Option(help="add-remove (default for a learner) or replace.")] = None,
     callable_: Annotated[
         str | None,
         typer.Option(
@@ -67,17 +74,9 @@ def audit(
         bool,
         typer.Option("--statistical", help="Run it many times instead of deciding exactly.", rich_help_panel=FUNCTIONS),
     ] = False,
-    runs: Annotated[
-        int, typer.Option(help="Runs on each dataset, for a statistical audit.", rich_help_panel=FUNCTIONS)
-    ] = 10_000,
-    confidence: Annotated[
-        str, typer.Option(help="Confidence of a statistical audit.", rich_help_panel=FUNCTIONS)
-    ] = "0.999",
-    draws: Annotated[
-        int, typer.Option(help="Draws compared with the law on each of a few datasets, for an exact audit; 0 for none.")
-    ] = 400,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     json: Json = False,
+    **options: Any,
 ) -> None:
     """Is a privacy claim true? Decided exactly on small made-up datasets, or tested by running a function.
 
@@ -92,44 +91,28 @@ def audit(
     if (rule is None) == (callable_ is None):
         raise ParameterError("say what to audit: --rule with --feature for a learner, or --callable module:function")
     check_targets({"--report": report}, {"--datasets": datasets[1:] if datasets and datasets.startswith("@") else None})
-    told: dict[str, Any] = {
-        "n_users": people,
-        "records": records,
-        "neighbours": neighbours,
-        "runs": runs,
-        "confidence": confidence,
-        "draws": draws,
-    }
-    told |= {"epsilon": epsilon, "delta": delta, "method": "statistical" if statistical else "auto"}
     if callable_ is not None:
         subject: Any = _function(callable_)
-        told |= {
-            "datasets": None if datasets is None else _datasets(datasets),
-            "features": features_of(feature) if feature else None,
-        }
+        options["datasets"] = None if datasets is None else _datasets(datasets)
+        options["features"] = features_of(feature) if feature else None
     else:
-        if epsilon is None or datasets is not None:
+        if options["epsilon"] is None or datasets is not None:
             raise ParameterError(
                 "a learner is audited with --epsilon, on datasets made from --feature, --people and --records"
             )
-        subject = _learner(rule or "", feature, epsilon, method, neighbours, people)
-        told |= {"epsilon": None}
+        relation, people = options["neighbours"] or Neighbours.ADD_REMOVE, options["n_users"]
+        subject = learner_for(
+            rule_class(rule or "", features_of(feature or [])),
+            epsilon=options.pop("epsilon"),
+            method=method,
+            neighbours=one_of(Neighbours, relation, "neighbours"),
+            public_n_users=2 if people is None else people,  # a public number lets its law be written down
+        )
     with working("auditing"):
-        found = audit_claim(subject, **told)
-    _say(found, json, report)
-    if not found:
+        result = audit_claim(subject, method="statistical" if statistical else "auto", **options)
+    _show(result, json, report)
+    if not result:
         raise typer.Exit(VIOLATED)
-
-
-def _learner(
-    rule: str, feature: list[str] | None, epsilon: str, method: str, neighbours: str | None, people: int | None
-) -> Any:
-    """The learner of ``privpac learn``; a public number of users lets its law be written down."""
-    concept = rule_class(rule, features_of(feature or []))
-    relation = Neighbours.ADD_REMOVE if neighbours is None else one_of(Neighbours, neighbours, "neighbours")
-    return learner_for(
-        concept, epsilon=epsilon, method=method, neighbours=relation, public_n_users=2 if people is None else people
-    )
 
 
 def _function(text: str) -> Any:
@@ -138,16 +121,16 @@ def _function(text: str) -> Any:
         raise ParameterError(f"--callable is written module:function, got {text[:80]!r}")
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = import_module(module)
+        subject: Any = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            subject = getattr(subject, part)
     except Exception as error:
         raise ParameterError(
             f"--callable {text[:80]!r} cannot be imported ({type(error).__name__}: {str(error)[:200]})"
         ) from None
     finally:
         sys.path.remove(os.getcwd())
-    return found
+    return subject
 
 
 def _datasets(text: str) -> list[Any]:
@@ -162,15 +145,15 @@ def _datasets(text: str) -> list[Any]:
     return read
 
 
-def _say(found: Audit, json: bool, report: Path | None) -> None:
+def _show(result: Audit, json: bool, report: Path | None) -> None:
     if report is not None:
         from privpac.report.audit import write_audit_report
 
-        write_audit_report(found, report)
+        write_audit_report(result, report)
     if json:
-        typer.echo(json_format.dumps(found.to_dict(), indent=2))
+        typer.echo(json_format.dumps(result.to_dict(), indent=2))
         return
     console = Console(highlight=False)
-    console.print(found.table())
-    for line in found.notes():
+    console.print(result.table())
+    for line in result.notes():
         console.print(line, markup=False, soft_wrap=True)

@@ -41,7 +41,7 @@ def bounds(
     privpac bounds 002-1 --epsilon 1 --alpha 0.1 --records-per-user 16 --size 2^20
     """
     with working("computing"):
-        found = table(
+        rates = table(
             name,
             epsilon=epsilon,
             delta=delta,
@@ -56,11 +56,11 @@ def bounds(
             ladder=_ladder(epsilon, delta) if name == "002-2" else None,
         )
     if json:
-        typer.echo(json_format.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        typer.echo(json_format.dumps(rates.to_dict(), indent=2, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console.print(found.table())
-    for line in found.notes:
+    console.print(rates.table())
+    for line in rates.notes:
         console.print(line, markup=False, soft_wrap=True)
 
 

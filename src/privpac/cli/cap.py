@@ -27,7 +27,7 @@ def cap(
     ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released cap as JSON.")] = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Buy a cap on the records read per person: the longest list of records in a table is not public.
 
@@ -37,9 +37,9 @@ def cap(
     """
     if job.spec.user is None:
         raise ParameterError("a cap is on the records of one person: name the column of ids with --user")
-    asked["grid"] = tuple(asked["grid"] or DEFAULT_GRID)
+    options["grid"] = tuple(options["grid"] or DEFAULT_GRID)
     job.release(
-        CapSelection(**asked),
+        CapSelection(**options),
         "cap",
         "choosing",
         shown=lambda made: f"{made.value} records, {made.guarantee}; next: privpac learn --max-records {made.value}",

@@ -26,14 +26,14 @@ def check(job: Job, max_records: MaxRecords = None, json: Json = False) -> None:
     """
     spec, engine = job.spec, choose_engine(job.table, job.engine or "auto")
     with working("reading the table"):
-        found = check_declared(job.table, spec, max_records, engine, job.written)
-    typer.echo(json_format.dumps(found.to_dict(), indent=1) if job.json else _coloured(found))
+        findings = check_declared(job.table, spec, max_records, engine, job.written)
+    typer.echo(json_format.dumps(findings.to_dict(), indent=1) if job.json else _coloured(findings))
 
 
-def _coloured(found: DataCheck) -> str:
+def _coloured(findings: DataCheck) -> str:
     """On a terminal warnings are red."""
     terminal = sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    text = str(found)
-    for line in found.warnings if terminal else ():
+    text = str(findings)
+    for line in findings.warnings if terminal else ():
         text = text.replace(f"warning: {line}", typer.style(f"warning: {line}", fg="red", bold=True))
     return text

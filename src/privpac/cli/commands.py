@@ -18,6 +18,7 @@ HOMES = {
     "distribution": "distribution",
     "domains": "domains",
     "evaluate": "evaluate",
+    "export": "export",
     "learn": "learn",
     "best-error": "evaluate",
     "ledger": "ledger",
@@ -42,9 +43,9 @@ def load_commands(words: Sequence[str]) -> None:
 
 def outline(app: Any) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
-    found = [command for home in sorted(Path(__file__).parent.rglob("*.py")) for command in _commands(home)]
-    for _, name, said in sorted(found, key=lambda command: command[0]):  # groups after commands, as Typer has them
-        app.command(name, help=said)(lambda: None)
+    commands = [command for home in sorted(Path(__file__).parent.rglob("*.py")) for command in _commands(home)]
+    for _, name, help in sorted(commands, key=lambda command: command[0]):  # groups after commands, as Typer has them
+        app.command(name, help=help)(lambda: None)
 
 
 def _commands(source: Path) -> Iterator[tuple[bool, str, str]]:
@@ -54,9 +55,10 @@ def _commands(source: Path) -> Iterator[tuple[bool, str, str]]:
         if isinstance(node, ast.FunctionDef):
             for mark in node.decorator_list:
                 kind = ast.unparse(mark.func) if isinstance(mark, ast.Call) else ""
-                if isinstance(mark, ast.Call) and kind in ("app.command", "command"):
-                    given = mark.args if kind == "app.command" else []
-                    name = ast.literal_eval(given[0]) if given else node.name.replace("_", "-")
+                grouped = isinstance(mark, ast.Call) and any(keyword.arg == "group" for keyword in mark.keywords)
+                if isinstance(mark, ast.Call) and kind in ("app.command", "command") and not grouped:
+                    names = mark.args if kind == "app.command" else []
+                    name = ast.literal_eval(names[0]) if names else node.name.replace("_", "-")
                     yield False, name, (ast.get_docstring(node) or "").partition("\n\n")[0]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for keyword in node.value.keywords:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from privpac.cli.app import app, working
+from privpac.cli.app import working
 from privpac.cli.declared import FurtherSchema, spec_of
+from privpac.cli.jobs import command
 from privpac.cli.options import (
     METHOD,
     HeaderLine,
@@ -18,7 +19,6 @@ from privpac.cli.options import (
     Label,
     LabelMap,
     Names,
-    NeighboursOption,
     OnInvalidLabelOption,
     OnInvalidOption,
     RuleOption,
@@ -33,7 +33,7 @@ from privpac.data.readers import AS_USUAL, CsvFormat
 from privpac.data.spec import TableSpec
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
-from privpac.planning.comparison import STANDARD, all_contenders, named_contenders
+from privpac.planning.comparison import STANDARD, Comparison, all_contenders, named_contenders
 from privpac.planning.comparison import compare as compare_methods
 from privpac.rules.named import default_rule, rule_class
 from privpac.rules.populations import Population, generated_population, public_population
@@ -47,11 +47,26 @@ _REFUSED = (
 )
 
 
-@app.command()
+@command(
+    compare_methods,
+    panels={MEASURING: "runs seed", METHOD: "delta cap"},
+    flags={
+        "epsilon": ("--epsilon", "-e"),
+        "methods": ("--method",),
+        "n_users": ("--people", "-n"),
+        "delta": ("--delta", "-d"),
+    },
+    help={
+        "epsilon": "Privacy loss per person, e.g. 1 or 0.5. Repeat.",
+        "methods": f"{', '.join(STANDARD)} (all of these by default), {', '.join(all_contenders())}. Repeat.",
+        "n_users": "People in a data set; all of a table. Repeat.",
+        "runs": "Runs on each data set of methods without an exact law.",
+        "delta": "For methods that need one, such as trimmed: the promise may fail by this much.",
+        "cap": "Records per person under group privacy.",
+        "seed": "Seed of the drawn data sets.",
+    },
+)
 def compare(
-    epsilon: Annotated[
-        list[str], typer.Option("--epsilon", "-e", help="Privacy loss per person, e.g. 1 or 0.5. Repeat.")
-    ],
     table: Annotated[
         str | None, table_argument("A public .parquet or .csv file, or a glob of them.", show_default=False)
     ] = None,
@@ -65,31 +80,9 @@ def compare(
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
     ] = None,
     rule: RuleOption = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method", help=f"{', '.join(STANDARD)} (all of these by default), {', '.join(all_contenders())}. Repeat."
-        ),
-    ] = None,
-    n_users: Annotated[
-        list[int] | None, typer.Option("--people", "-n", help="People in a data set; all of a table. Repeat.")
-    ] = None,
     draws: Annotated[
         int, typer.Option(help="Data sets drawn for each number of people.", rich_help_panel=MEASURING)
     ] = 5,
-    runs: Annotated[
-        int, typer.Option(help="Runs on each data set of methods without an exact law.", rich_help_panel=MEASURING)
-    ] = 10,
-    delta: Annotated[
-        str,
-        typer.Option(
-            "--delta",
-            "-d",
-            help="For methods that need one, such as trimmed: the promise may fail by this much.",
-            rich_help_panel=METHOD,
-        ),
-    ] = "1e-6",
-    cap: Annotated[int, typer.Option(help="Records per person under group privacy.", rich_help_panel=METHOD)] = 4,
     noise: Annotated[
         str | None,
         typer.Option(help="The chance that a label is wrong. Default 0.2.", rich_help_panel=GENERATED),
@@ -98,7 +91,6 @@ def compare(
         int | None,
         typer.Option("--records-per-user", "-m", help="Records of each person. Default 16.", rich_help_panel=GENERATED),
     ] = None,
-    neighbours: NeighboursOption = "add-remove",
     on_invalid: OnInvalidOption = None,
     on_invalid_label: OnInvalidLabelOption = None,
     label_map: LabelMap = None,
@@ -106,12 +98,12 @@ def compare(
     separator: Separator = None,
     header: HeaderLine = None,
     names: Names = None,
-    seed: Annotated[int, typer.Option(help="Seed of the drawn data sets.", rich_help_panel=MEASURING)] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report with a picture.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Write the picture alone, as .png or .svg.", rich_help_panel=MEASURING)
     ] = None,
     json: Json = False,
+    **options: Any,
 ) -> None:
     """Excess error of the methods at the same epsilon per person, on a public table or generated people.
 
@@ -121,57 +113,51 @@ def compare(
     """
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise ParameterError(f"--plot writes .png or .svg, got {str(plot)!r}")
-    relation = one_of(Neighbours, neighbours, "neighbours")
-    named_contenders(method or STANDARD)  # unknown names are refused before the table is read
+    one_of(Neighbours, options["neighbours"], "neighbours")
+    named_contenders(options["methods"] or STANDARD)  # unknown names are refused before the table is read
     check_targets({"--report": report, "--plot": plot}, {"the table": table, "--schema": schema})
+    options |= {"methods": options["methods"] or None, "n_users": options["n_users"] or None, "draws": draws}
     if generated:
         if table is not None or public or user or label or feature or rule or label_map or schema:
             raise ParameterError(
                 "--generated people have one column x and a cut: leave out the table and what belongs to it"
             )
-        people = generated_population(
-            "0.2" if noise is None else noise, records_per_user=16 if records_per_user is None else records_per_user
-        )
-        sizes: list[int] | None = n_users or [100]
+        model: dict[str, Any] = {"noise": noise, "records_per_user": records_per_user}
+        people = generated_population(**{name: value for name, value in model.items() if value is not None})
+        options["n_users"] = options["n_users"] or [100]
     else:
         if noise is not None or records_per_user is not None:
             raise ParameterError("--noise and --records-per-user describe --generated people; a table has its own")
-        said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map}
-        said |= {"on_invalid_label": on_invalid_label}
-        spec = None if not public else spec_of(schema, user=user, feature=feature, labelled=True, **said)
-        people, sizes = public_people(table, spec, rule, csv_format(separator, header, names)), n_users or None
+        reading: dict[str, Any] = {"on_invalid": on_invalid, "on_invalid_label": on_invalid_label}
+        reading |= {"label": label, "label_map": label_map}
+        spec = None if not public else spec_of(schema, user=user, feature=feature, labelled=True, **reading)
+        people = public_people(table, spec, rule, csv_format(separator, header, names))
     with working("comparing"):
-        found = compare_methods(
-            people,
-            epsilon=epsilon,
-            methods=method or None,
-            n_users=sizes,
-            draws=draws,
-            runs=runs,
-            delta=delta,
-            cap=cap,
-            seed=seed,
-            neighbours=relation,
-        )
+        comparison = compare_methods(people, **options)
+    _show(comparison, report, plot, json)
+
+
+def _show(comparison: Comparison, report: Path | None, plot: Path | None, json: bool) -> None:
+    """Write the page and the picture, print the tables."""
     if report is not None or plot is not None:
         from privpac.report.compare import write_comparison, write_comparison_plot
 
         if report is not None:
-            write_comparison(found, report)
+            write_comparison(comparison, report)
         if plot is not None:
-            write_comparison_plot(found, plot)
+            write_comparison_plot(comparison, plot)
     if json:
-        typer.echo(json_format.dumps(found.to_dict(), indent=2))
+        typer.echo(json_format.dumps(comparison.to_dict(), indent=2))
         return
     console = Console(highlight=False)
-    console.print(found.headline(), markup=False, soft_wrap=True)
-    for grid in found.tables():
+    console.print(comparison.headline(), markup=False, soft_wrap=True)
+    for grid in comparison.tables():
         console.print(grid)
-    for line in found.notes():
+    written = [
+        f"{name} written to {path}" for name, path in (("report", report), ("picture", plot)) if path is not None
+    ]
+    for line in (*comparison.notes(), *written):
         console.print(line, markup=False, soft_wrap=True)
-    for name, path in (("report", report), ("picture", plot)):
-        if path is not None:
-            console.print(f"{name} written to {path}", markup=False, soft_wrap=True)
 
 
 def public_people(

@@ -39,20 +39,22 @@ def spec_of(
     ``feature`` holds the texts of ``--feature``, or columns that something else knows the domains of; ``labelled``
     whether a label is read, which must be named unless it is optional.
     """
-    found = None if schema is None else read_schema(schema)
+    declared = None if schema is None else read_schema(schema)
     named = None if classes is None else [name.strip() for name in classes.split(",")]
     own = isinstance(feature, Mapping)
-    features = feature if isinstance(feature, Mapping) else schema_features(found, feature or [])
-    if found is not None and not labelled:  # what cannot be used need not be finished
-        found = Schema(found.columns, user=found.user, on_invalid=found.on_invalid, missing=found.missing)
-    told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "positive": positive, "classes": named}
-    told |= {"on_invalid_label": on_invalid_label}
-    told |= {"user": (None if found is None else BY_SCHEMA) if user is None else user, "features": features}
-    if labelled and not optional_label and label is None and (found is None or found.label is None):
+    features = feature if isinstance(feature, Mapping) else schema_features(declared, feature or [])
+    if declared is not None and not labelled:  # what cannot be used need not be finished
+        declared = Schema(
+            declared.columns, user=declared.user, on_invalid=declared.on_invalid, missing=declared.missing
+        )
+    options: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "positive": positive, "classes": named}
+    options |= {"on_invalid_label": on_invalid_label}
+    options |= {"user": (None if declared is None else BY_SCHEMA) if user is None else user, "features": features}
+    if labelled and not optional_label and label is None and (declared is None or declared.label is None):
         raise ParameterError(_UNLABELLED)
-    if found is not None:
-        found.check(f"the schema {str(schema)!r}")
-    return declared_with(found, label_map=label_map_of(label_map), own_columns=own, **told)
+    if declared is not None:
+        declared.check(f"the schema {str(schema)!r}")
+    return declared_with(declared, label_map=label_map_of(label_map), own_columns=own, **options)
 
 
 def schema_features(schema: Schema | None, texts: list[str]) -> dict[str, Domain | None] | None:

@@ -73,7 +73,7 @@ def deliver(
 
 
 def _message(what: str, troubles: Mapping[str, str], silent: str | None, saved: Path | None, spare: Path | None) -> str:
-    shown = "is not shown" if silent else "is shown above"
+    seen = "is not shown" if silent else "is shown above"
     if saved is not None:
         _remove(spare)
         place = f"it is saved in {str(saved)!r}"
@@ -82,7 +82,7 @@ def _message(what: str, troubles: Mapping[str, str], silent: str | None, saved: 
     else:
         place = "no file could be made to keep it in"
     return (
-        f"the {what} was released and {shown}, but {'; '.join([*troubles.values(), *([silent] if silent else [])])}; "
+        f"the {what} was released and {seen}, but {'; '.join([*troubles.values(), *([silent] if silent else [])])}; "
         f"{place}"
     )
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_format
-import math
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from privpac.api.candidates import candidate_files
 from privpac.api.distributions import (
     FAMILIES,
     distribution_learner,
@@ -19,14 +17,10 @@ from privpac.api.distributions import (
     select_distribution,
     selector_for,
 )
-from privpac.api.learn import load
 from privpac.cli.jobs import Job, command
 from privpac.cli.options import METHOD, Json, Ledger, Report
-from privpac.data import Domain
 from privpac.distributions.base import DistributionLearner
-from privpac.distributions.results import Distribution, HistogramDistribution
-from privpac.errors import ModelFileError, ParameterError
-from privpac.exact import rational
+from privpac.errors import ParameterError
 from privpac.result import Released
 
 _Bins = Annotated[
@@ -61,8 +55,6 @@ Beta = Annotated[
     ),
 ]
 _Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
-_MAX_EDGES = 1 << 16
-_LARGEST = 10**300
 
 
 @command(
@@ -103,7 +95,7 @@ def select(
     out: _Out = None,
     report: Report = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Select the candidate distribution closest to the people's records.
 
@@ -111,13 +103,10 @@ def select(
     --candidates-are public
     """
     domains = job.spec.domains
-    asked |= {"candidates_epsilon": candidates_epsilon, "tau": tau, "alpha": alpha, "beta": beta, "opt": opt}
-    selector = selector_for(_candidates(candidate, domains), unit=job.spec.unit, bins=_bins(bins, domains), **asked)
+    options |= {"candidates_epsilon": candidates_epsilon, "tau": tau, "alpha": alpha, "beta": beta, "opt": opt}
+    selector = selector_for(candidate, unit=job.spec.unit, bins=bins or None, domains=domains, **options)
     selector.check_domains(domains)
-    for text in candidate:
-        if text.endswith(".json"):
-            name, _, path = text.partition("=")
-            job.sources[f"--candidate {name}"] = path
+    job.sources.update({f"--candidate {name}": path for name, path in candidate_files(candidate).items()})
 
     def compared() -> Any:
         from privpac.report.distribution import candidates_of
@@ -185,7 +174,7 @@ def distribution(
     out: _Out = None,
     report: Report = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Learn the distribution of one or several columns.
 
@@ -197,9 +186,9 @@ def distribution(
     privpac distribution searches.parquet --user account --feature query=text --epsilon 1 --delta 1e-6
     """
     domains = job.spec.domains
-    asked |= {"delta": delta, "width": width, "max_values": max_values, "tau": tau, "stages": stages}
-    asked |= {"alpha": alpha, "beta": beta, "radius": radius, "variance": variance, "max_variance": max_variance}
-    learner = distribution_learner(family, unit=job.spec.unit, domains=domains, bins=_bins(bins, domains), **asked)
+    options |= {"delta": delta, "width": width, "max_values": max_values, "tau": tau, "stages": stages}
+    options |= {"alpha": alpha, "beta": beta, "radius": radius, "variance": variance, "max_variance": max_variance}
+    learner = distribution_learner(family, unit=job.spec.unit, domains=domains, bins=bins or None, **options)
     if isinstance(learner, DistributionLearner):
         learner.check_domains(domains)
     if family == "mean" and job.report is not None:
@@ -218,126 +207,3 @@ def _release(job: Job, learner: Any, doing: str, before: Callable[[], Any] = lam
         return f"{name}\n{released}" if name else str(released)
 
     job.release(learner, "distribution", doing, release=release_distribution, before=before, report=write, shown=shown)
-
-
-# Options
-
-
-def _bins(texts: list[str] | None, features: dict[str, Domain]) -> Any:
-    """Parsed ``--bins`` options: one for all, or one for each named feature."""
-    if not texts:
-        return None
-    named = {name: body for name, equals, body in (text.partition("=") for text in texts) if equals}
-    if len(named) < len(texts):
-        if len(texts) > 1:
-            raise ParameterError(
-                "several --bins must each name their feature: --bins age=0:100:10, and no feature twice"
-            )
-        return _edges(texts[0])
-    strange = [name for name in named if name not in features]
-    if strange:
-        raise ParameterError(f"--bins names {strange[0][:40]!r}, which is not among the features {list(features)}")
-    return {name: _edges(body) for name, body in named.items()}
-
-
-def _edges(text: str) -> int | list[Fraction]:
-    if text.strip().isdecimal():
-        return int(text[:20])
-    if text.count(":") == 2:
-        low, high, step = (rational(part.strip(), "--bins") for part in text.split(":"))
-        if step <= 0 or low >= high or (high - low) / step > _MAX_EDGES:
-            raise ParameterError(f"--bins lo:hi:step needs lo < hi and at most {_MAX_EDGES} steps, got {text[:60]!r}")
-        return [low + step * i for i in range(math.floor((high - low) / step) + 1)]
-    if "," not in text:
-        raise ParameterError(f"--bins takes a number of bins, edges a,b,c or lo:hi:step, got {text[:60]!r}")
-    return [rational(part.strip(), "--bins") for part in text.split(",")]
-
-
-def _candidates(texts: list[str], features: dict[str, Domain]) -> dict[str, Any]:
-    """Parsed ``--candidate`` options by name."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, equals, body = text.partition("=")
-        if not name.strip() or not equals or not body.strip():
-            raise ParameterError(
-                f"a candidate is written name=family:parameter=value or name=file.json, got {text[:60]!r}"
-            )
-        if name.strip() in found:
-            raise ParameterError(f"two candidates are named {name.strip()[:40]!r}; give each a name of its own")
-        found[name.strip()] = _file(body, next(iter(features))) if body.endswith(".json") else _family(body.strip())
-    return found
-
-
-def _family(text: str) -> Any:
-    """``expon:scale=20`` as a frozen ``scipy.stats`` law."""
-    from scipy import stats
-
-    name, _, body = text.partition(":")
-    kind = getattr(stats, name, None) if name.isidentifier() else None
-    if not isinstance(kind, (stats.rv_continuous, stats.rv_discrete)):
-        raise ParameterError(
-            f"scipy.stats has no distribution named {name[:40]!r}; write name=expon:scale=20, or name=file.json for a "
-            "file"
-        )
-    known = [shape.strip() for shape in (kind.shapes or "").split(",") if shape.strip()]
-    optional = ["loc", "scale"] if isinstance(kind, stats.rv_continuous) else ["loc"]
-    given: dict[str, float] = {}
-    for part in filter(None, body.split(",")):
-        parameter, _, value = (word.strip() for word in part.partition("="))
-        if parameter not in (*known, *optional) or parameter in given:
-            raise ParameterError(
-                f"{name} takes each of {', '.join([*known, *optional])} once, as in scale=20, got {part[:40]!r}"
-            )
-        given[parameter] = float(rational(value, f"{parameter} of {name}", minimum=-_LARGEST, maximum=_LARGEST))
-    missing = [shape for shape in known if shape not in given]
-    if missing:
-        raise ParameterError(f"{name} needs {', '.join(missing)}, as in {name}:{missing[0]}=2")
-    law = kind(**given)
-    if math.isnan(float(law.support()[0])):
-        raise ParameterError(f"{text[:60]!r} has invalid parameters for {name}")
-    return law
-
-
-def _file(path: str, feature: str) -> Any:
-    """A saved result, or ``{"edges": [...], "weights": [...]}``, ``{"values": [...], "weights": [...]}`` or a list of
-    weights."""
-    try:
-        body = json_format.loads(Path(path).read_text(encoding="utf-8"), parse_float=str)  # decimals are read exactly
-    except OSError as error:
-        raise ModelFileError(f"cannot read {path!r}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ModelFileError(f"{path!r} is not a candidate: it is not JSON") from None
-    if isinstance(body, dict) and "format" in body:
-        released = load(path)
-        if not isinstance(released.value, Distribution):
-            raise ModelFileError(f"{path!r} is not a candidate: no distribution was released in it")
-        return released
-    try:
-        found = _listed(body, feature)
-    except (TypeError, ParameterError) as error:
-        raise ModelFileError(f"{path!r} is not a candidate: {error}") from None
-    if found is None:
-        raise ModelFileError(
-            f'{path!r} is not a candidate: write {{"edges": [...], "weights": [...]}}, '
-            "a list of weights, or a saved result"
-        )
-    return found
-
-
-def _listed(body: Any, feature: str) -> Any:
-    """Weights of positions, values or bins; None if it is none of them."""
-    weights = body.get("weights") if isinstance(body, dict) else body
-    if not isinstance(weights, list):
-        return None
-    exact = [rational(weight, "a weight", minimum=0) for weight in weights]
-    if isinstance(body, list):
-        return exact
-    if body.keys() == {"edges", "weights"}:
-        unit = math.lcm(*(weight.denominator for weight in exact))
-        return HistogramDistribution(feature, tuple(body["edges"]), tuple(int(weight * unit) for weight in exact))
-    values = body.get("values")
-    if body.keys() != {"values", "weights"} or not isinstance(values, list) or len(values) != len(exact):
-        return None
-    if not all(isinstance(value, (str, int)) for value in values) or len(set(values)) < len(values):
-        raise ParameterError("its values must be different texts or whole numbers")
-    return dict(zip(values, exact))

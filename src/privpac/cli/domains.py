@@ -80,22 +80,22 @@ def domains(
     check_targets({"--out": out}, {"the table": table})
     if out is not None and out.exists() and not overwrite:
         raise ParameterError(f"{str(out)!r} exists already, and a person may have edited it; choose another name")
-    told = {"user": user, "label": label, "positive": positive, "missing": rule, "unit": unit}
-    told |= asdict(csv_format(separator, header, names))
-    found = suggest_domains(table, ranges_are_public=ranges_are_public, **told)  # type: ignore[arg-type]
-    picked = schema_features(found, feature or [])
+    options = {"user": user, "label": label, "positive": positive, "missing": rule, "unit": unit}
+    options |= asdict(csv_format(separator, header, names))
+    suggested = suggest_domains(table, ranges_are_public=ranges_are_public, **options)  # type: ignore[arg-type]
+    picked = schema_features(suggested, feature or [])
     if picked is not None:
-        found = chosen(found, picked)
+        suggested = chosen(suggested, picked)
     if on_invalid is not None:
-        found = chosen(found, dict.fromkeys(found.columns), on_invalid=on_invalid)
+        suggested = chosen(suggested, dict.fromkeys(suggested.columns), on_invalid=on_invalid)
     if out is not None:
-        found.save(out)
+        suggested.save(out)
     if json:
-        typer.echo(json_format.dumps(_plain(found), indent=2))
+        typer.echo(json_format.dumps(_plain(suggested), indent=2))
     elif out is None:
-        typer.echo(found.to_toml(), nl=False)
+        typer.echo(suggested.to_toml(), nl=False)
     else:
-        typer.echo(f"schema written to {out}; {_next(found, table, out)}")
+        typer.echo(f"schema written to {out}; {_next(suggested, table, out)}")
 
 
 def _next(schema: Schema, table: str, out: Path) -> str:
@@ -106,6 +106,6 @@ def _next(schema: Schema, table: str, out: Path) -> str:
 
 def _plain(schema: Schema) -> dict[str, object]:
     columns = {name: OPEN if domain is None else domain.to_schema() for name, domain in schema.columns.items()}
-    told = {"user": schema.user, "label": schema.label, "positive": schema.positive}
-    told |= {"on_invalid": schema.on_invalid, "on_invalid_label": schema.on_invalid_label}
-    return {**told, "missing": schema.missing, "columns": columns}
+    declared = {"user": schema.user, "label": schema.label, "positive": schema.positive}
+    declared |= {"on_invalid": schema.on_invalid, "on_invalid_label": schema.on_invalid_label}
+    return {**declared, "missing": schema.missing, "columns": columns}

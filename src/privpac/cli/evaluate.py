@@ -34,7 +34,7 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
     if text.startswith(_COLUMN):
         name = text.removeprefix(_COLUMN)
         if not name:
-            raise ParameterError("name the column of predictions: column:said")
+            raise ParameterError("name the column of predictions: column:predicted")
         return name, {name: None}
     rule = saved_rule(text, "there is nothing to evaluate")
     return rule, {name: rule.features[name] for name in rule.reads or rule.features}
@@ -43,15 +43,15 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
 def _with_rates(released: Released) -> str:
     """JSON with everything that follows from the released sums beside them."""
     body = json_format.loads(released.to_json())
-    found = released.value if isinstance(released.value, Evaluation) else released.evaluation
-    if found is not None:
+    evaluation = released.value if isinstance(released.value, Evaluation) else released.evaluation
+    if evaluation is not None:
         body["rates"] = {
             name: {
                 "value": rate.value,
                 "sample": [rate.sample.lo, rate.sample.hi],
                 "population": None if rate.population is None else [rate.population.lo, rate.population.hi],
             }
-            for name, rate in found.rates.items()
+            for name, rate in evaluation.rates.items()
         }
     return json_format.dumps(body, indent=1)
 
@@ -78,7 +78,7 @@ def evaluate(
     out: _Out = None,
     report: Report = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """How often is a rule right on these people, and on new people from the same population?  With differential privacy
     per person.
@@ -88,7 +88,7 @@ def evaluate(
     model, columns = _predictor(predictor)
     job.columns.update(columns)
     job.sources["the predictor"] = predictor
-    learner = Evaluator(model, unit=job.spec.unit, **asked)
+    learner = Evaluator(model, unit=job.spec.unit, **options)
     subject = f"the rule “{model}”" if isinstance(model, Rule) else f"the predictions in {model}"
 
     def write(released: Released, path: Path, _: Any) -> None:
@@ -127,7 +127,7 @@ def select_model(
     ledger: Ledger = None,
     out: _Out = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Choose the best of some fixed models with differential privacy per person; the price grows with log k.
 
@@ -146,7 +146,7 @@ def select_model(
                 raise ParameterError(f"the models declare different domains for the column {name!r}")
             job.columns[name] = job.columns.get(name) or domain
     predictors = {name: predictor for name, (predictor, _) in models.items()}
-    learner = library.selection_learner(predictors, unit=job.spec.unit, **asked)
+    learner = library.selection_learner(predictors, unit=job.spec.unit, **options)
     job.release(learner, "choice", "choosing", json=_with_rates)
 
 
@@ -171,17 +171,17 @@ def best_error(
     ledger: Ledger = None,
     out: _Out = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """How well can any rule of a kind do?  A private lower bound on the least error, for new people from the same
     population.
 
     privpac best-error visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 0.5
     """
-    grown = tree_of(tree or "", job.told["feature"] or []) if wants_tree(rule, tree) else None
+    grown = tree_of(tree or "", job.options["feature"] or []) if wants_tree(rule, tree) else None
     if grown is not None:
         job.columns.update(grown.columns)
     domains = job.spec.domains
     concept = named_class(rule or default_rule(domains), domains, "auto") if grown is None else grown
-    learner = library.best_error_learner(concept, unit=job.spec.unit, **asked)
+    learner = library.best_error_learner(concept, unit=job.spec.unit, **options)
     job.release(learner, "bound", "measuring")

@@ -21,9 +21,9 @@ import typer
 from attrs import field, frozen
 
 from privpac.api.learn import release_rule, warn_item_level
-from privpac.api.tables import choose_engine, users_of_files
+from privpac.api.tables import DataFields, choose_engine, users_of_files
 from privpac.cli import options as shared
-from privpac.cli.app import app, working
+from privpac.cli.app import Commands, app, working
 from privpac.cli.declared import SchemaFile, spec_of
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import check_targets, csv_format, spending_ledger
@@ -34,7 +34,7 @@ from privpac.ledger import BudgetLedger, check_room
 from privpac.methods.registry import flag
 from privpac.result import Released
 
-# What a command is told of the table, by the name of its parameter.
+# What a command declares of the table, by the name of its parameter.
 LABELS: dict[str, Any] = {
     "on_invalid_label": shared.OnInvalidLabelOption,
     "label_map": shared.LabelMap,
@@ -58,8 +58,8 @@ class Job:
     """One run of a command on a table: all that can go wrong goes wrong before anything is spent."""
 
     table: str
-    told: Mapping[str, Any]
-    """What the table's options say."""
+    options: Mapping[str, Any]
+    """What is declared of the table, by the names of its options."""
     labelled: bool
     optional_label: bool = False
     engine: str | None = None
@@ -76,19 +76,19 @@ class Job:
     @cached_property
     def spec(self) -> TableSpec:
         """What is publicly known of the table; refused here, before it is touched."""
-        said = {name: value for name, value in self.told.items() if name not in ("feature", "schema", *READING)}
+        declared = {name: value for name, value in self.options.items() if name not in ("feature", "schema", *READING)}
         return spec_of(
-            self.told.get("schema"),
-            feature=self.columns or self.told.get("feature"),
+            self.options.get("schema"),
+            feature=self.columns or self.options.get("feature"),
             labelled=self.labelled,
             optional_label=self.optional_label,
-            **said,
+            **declared,
         )
 
     @property
     def written(self) -> CsvFormat:
         """How a CSV file is written."""
-        return csv_format(*(self.told.get(name) for name in READING))
+        return csv_format(*(self.options.get(name) for name in READING))
 
     def release(
         self,
@@ -106,9 +106,14 @@ class Job:
 
         ``before`` is what a report needs to know before the data are touched.
         """
-        written = self.written  # what is said of the file is judged before the ledger is asked
-        read = {"the table": self.table, "--ledger": self.ledger, "--schema": self.told.get("schema"), **self.sources}
-        check_targets({"--out": self.out, "--report": self.report}, read)
+        written = self.written  # how the file is written is judged before the ledger is asked
+        read = {
+            "the table": self.table,
+            "--ledger": self.ledger,
+            "--schema": self.options.get("schema"),
+            **self.sources,
+        }
+        check_targets({"--out": self.out, "--report": self.report}, {**read, **self.sources})
         ledger: BudgetLedger | None = spending_ledger(self.ledger, self.ledger_head)
         check_recovery(self.ledger)
         check_room(learner, ledger)
@@ -144,85 +149,103 @@ def command(
     labels: bool | None = False,
     classes: bool = False,
     engine: Any = None,
+    group: Commands | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function ``f(job, ..., **asked)``.
+    """Make a command of a function ``f(..., **options)``, in the app or a ``group`` of it.
 
-    ``asked`` are the parameters of the functions that it ``calls`` that have no default or a keyword, but those to
-    ``leave_out``, and ``also`` those of :data:`KNOWN` that they take as further options.  A parameter ``job`` stands
-    for the table: its columns are named by ``--feature`` where ``features``, a label is read where ``labels`` (None:
-    may be read), one of more than two where ``classes``.  ``panels`` says on which page of the help an option stands: a
-    title and names; the others are on the first.  ``help`` and ``flags`` replace what the function's own words say.
+    ``options`` are the keyword parameters of the functions that it ``calls``, but those to ``leave_out`` or that it
+    names itself, and ``also`` those of :data:`KNOWN` that they take as further options.  A parameter ``job`` stands
+    for a table that is spent on: its columns are named by ``--feature`` where ``features``, a label is read where
+    ``labels`` (None: may be read), one of more than two where ``classes``.  ``panels`` says on which page of the help
+    an option stands: a title and names; the others are on the first.  ``help`` and ``flags`` replace what the
+    function's own words say.
     """
     place = {each: panel for panel, names in (panels or {}).items() for each in names.split()}
 
     def make(body: Callable[..., None]) -> Callable[..., None]:
         hints, wanted = get_type_hints(body, include_extras=True), inspect.signature(body).parameters
-        asked: dict[str, inspect.Parameter] = {}
+        taken: dict[str, inspect.Parameter] = {}
         for function in calls:
             words = parameter_help(function)
             for parameter in inspect.signature(function).parameters.values():
-                if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
-                    asked[parameter.name] = _option(parameter, words, place, help or {}, flags or {})
+                asks = parameter.name not in DataFields.__annotations__  # what is said of the table is the job's
+                if asks and parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
+                    taken[parameter.name] = _option(parameter, words, place, help or {}, flags or {})
         for each in also.split():
-            asked[each] = _placed(each, KNOWN[each], None, place)
-        asked = {each: parameter for each, parameter in asked.items() if each not in wanted}
-        table = _table_options(features, labels, classes, engine)
+            taken[each] = _placed(each, KNOWN[each], None, place)
+        taken = {each: parameter for each, parameter in taken.items() if each not in wanted}
         own = [
             each.replace(annotation=hints[each.name])
             for each in wanted.values()
             if each.name != "job" and each.kind is not inspect.Parameter.VAR_KEYWORD
         ]
-        place_of_job = list(wanted).index("job")
-        before, after = own[:place_of_job], own[place_of_job:]
-        files = {"ledger", "ledger_head", "out", "report", "json"}
-        ends = [each for each in after if each.name in files]
-        first = [table["table"]]
-        needed = [each for each in asked.values() if each.default is each.empty]
-        main = [each for each in table.values() if each.name in ("label", "feature", "user", "schema")]
-        rest = [each for each in asked.values() if each.default is not each.empty]
-        left = [each for each in table.values() if all(each is not one for one in (*first, *main))]
-        middle = [each for each in after if each.name not in files]
-        ordered = [*before, *first, *needed, *(e for e in middle if e.default is e.empty), *main]
-        ordered += [*(e for e in middle if e.default is not e.empty), *rest, *left, *ends]
+        table: dict[str, inspect.Parameter] = {}
+        if "job" in wanted:
+            table = _table_options(features, labels, classes, engine)
+            before = own[: list(wanted).index("job")]
+            ordered = [*before, *_in_order(own[len(before) :], taken, table)]
+        else:
+            files = [each for each in own if each.name in _FILES]
+            ordered = [*(each for each in own if each.name not in _FILES), *taken.values(), *files]
+            ordered.sort(key=lambda each: each.default is not each.empty)
 
         def run(**values: Any) -> None:
-            job = Job(
-                values["table"],
-                {each: values[each] for each in table if each not in ("table", "engine")},
-                labelled=labels is not False,
-                optional_label=labels is None,
-                engine=values.get("engine"),
-                **{each.name: values[each.name] for each in ends},
-            )
-            more = {each.name: values[each.name] for each in (*before, *middle)}
-            body(job=job, **more, **{each: values[each] for each in asked})
+            if table:
+                own_files = {each.name: values.pop(each.name) for each in own if each.name in _FILES}
+                declared = {each: values.pop(each) for each in table}
+                values["job"] = Job(
+                    declared.pop("table"),
+                    labelled=labels is not False,
+                    optional_label=labels is None,
+                    engine=declared.pop("engine", None),
+                    options=declared,
+                    **own_files,
+                )
+            body(**values)
 
         run.__doc__, run.__name__ = body.__doc__, body.__name__
         named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in ordered]
         run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in named}
-        app.command(body.__name__.replace("_", "-"))(run)
+        (group or app).command(body.__name__.replace("_", "-"))(run)
         return body
 
     return make
 
 
+_FILES = ("ledger", "ledger_head", "out", "report", "json")
+"""Options of a job that say where things are written and spent: last on a page."""
+
+
+def _in_order(
+    own: list[inspect.Parameter], taken: Mapping[str, inspect.Parameter], table: Mapping[str, inspect.Parameter]
+) -> list[inspect.Parameter]:
+    """The options of a job as its help lists them: what is needed, the columns, the rest, how it is read, files."""
+    ends = [each for each in own if each.name in _FILES]
+    middle = [each for each in own if each.name not in _FILES]
+    columns = [each for each in table.values() if each.name in ("label", "feature", "user", "schema")]
+    needed = [each for each in (*taken.values(), *middle) if each.default is each.empty]
+    rest = [each for each in (*middle, *taken.values()) if each.default is not each.empty]
+    reading = [each for each in table.values() if each.name != "table" and all(each is not one for one in columns)]
+    return [table["table"], *needed, *columns, *rest, *reading, *ends]
+
+
 def _table_options(features: bool, labels: bool | None, classes: bool, engine: Any) -> dict[str, inspect.Parameter]:
-    found: dict[str, Any] = {"table": shared.Tables if engine is not None else shared.TableArgument}
+    kinds: dict[str, Any] = {"table": shared.Tables if engine is not None else shared.TableArgument}
     if labels is not False:
-        found["label"] = shared.Label
+        kinds["label"] = shared.Label
     if features:
-        found["feature"] = shared.Features
-    found |= {"user": shared.User, "schema": SchemaFile}
-    found["on_invalid"] = shared.OnInvalidOption
-    found |= LABELS if labels is not False else {}
-    found |= {"classes": shared.Classes} if classes else {}
-    found |= READING
-    made = {each: _parameter(each, kind, None) for each, kind in found.items()}
-    made["table"] = made["table"].replace(default=inspect.Parameter.empty)
+        kinds["feature"] = shared.Features
+    kinds |= {"user": shared.User, "schema": SchemaFile}
+    kinds["on_invalid"] = shared.OnInvalidOption
+    kinds |= LABELS if labels is not False else {}
+    kinds |= {"classes": shared.Classes} if classes else {}
+    kinds |= READING
+    options = {each: _parameter(each, kind, None) for each, kind in kinds.items()}
+    options["table"] = options["table"].replace(default=inspect.Parameter.empty)
     if engine is not None:
-        made["engine"] = _parameter("engine", engine, "auto")
-    return made
+        options["engine"] = _parameter("engine", engine, "auto")
+    return options
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -250,19 +273,19 @@ def _option(
     default = default.value if isinstance(default, Enum) else default
     if name in KNOWN and name not in help:
         plain = default is None or default is parameter.empty or isinstance(default, int)
-        shown = default if plain else str(default)
-        return _placed(name, KNOWN[name], shown, place)
+        value = default if plain else str(default)
+        return _placed(name, KNOWN[name], value, place)
     written, text = words.get(name, ("", ""))
-    said = str(parameter.annotation)
-    many = "Sequence" in said or "Iterable" in said
-    kind: Any = bool if said.startswith("bool") else int if re.match(r"int\b", said) else str
+    annotation = str(parameter.annotation)
+    many = "Sequence" in annotation or "Iterable" in annotation
+    kind: Any = bool if annotation.startswith("bool") else int if re.match(r"int\b", annotation) else str
     if default is parameter.empty or (isinstance(default, (bool, int)) and kind is not str):
-        shown = default
+        value = default
     else:
-        shown = None if default is None or many else str(default)
+        value = None if default is None or many else str(default)
     if many:
-        kind = list[int] if "[int]" in said else list[str]
-    if shown is None:
+        kind = list[int] if "[int]" in annotation else list[str]
+    if value is None:
         kind = kind | None
     choices = ", ".join(re.findall(r'"([^"]+)"', written.partition("{")[2].partition("}")[0]))
     text = help.get(name) or (f"{choices}: {text[0].lower()}{text[1:]}" if choices and text else text)
@@ -270,9 +293,9 @@ def _option(
         *flags.get(name, (flag(name),)),
         help=text,
         rich_help_panel=place.get(name),
-        show_default=shown is not None and not isinstance(shown, bool),
+        show_default=value is not None and not isinstance(value, bool),
     )
-    return _parameter(name, Annotated[kind, option], shown)
+    return _parameter(name, Annotated[kind, option], value)
 
 
 def parameter_help(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
@@ -283,10 +306,10 @@ def parameter_help(function: Callable[..., Any]) -> dict[str, tuple[str, str]]:
     """
     text = inspect.getdoc(function) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", text, re.M | re.S)
-    found: dict[str, tuple[str, str]] = {}
+    described: dict[str, tuple[str, str]] = {}
     for entry in re.finditer(r"^(\w[\w, ]*?)(?: : (.*))?\n((?:[ \t]+.*\n?|\n)*)", section[1] if section else "", re.M):
         words = re.sub(r"``?\"?|\"?``?|:\w+:`[^`]*`", "", " ".join(entry[3].split()))
         first = re.match(r".*?[.](?= |$)|.*", words.removeprefix("Public. "))
         for name in entry[1].split(", "):
-            found[name] = (entry[2] or "", first[0] if first else "")
-    return found
+            described[name] = (entry[2] or "", first[0] if first else "")
+    return described

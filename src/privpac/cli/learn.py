@@ -77,7 +77,7 @@ def learn(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Report = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Learn one rule with differential privacy per person.
 
@@ -91,12 +91,12 @@ def learn(
     """
     concept: ConceptClass | VC1Tree | None = None
     if wants_tree(rule, tree):
-        concept = tree_of(tree or "", job.told["feature"] or [])
+        concept = tree_of(tree or "", job.options["feature"] or [])
         job.columns.update(concept.columns)
-    spec, method = job.spec, asked["method"]
+    spec, method = job.spec, options["method"]
     if concept is None and rule is not None:
         concept = named_class(rule, spec.domains, method)
-    options = with_settings(asked, read_settings(method, settings or []))
+    options = with_settings(options, read_settings(method, settings or []))
     options |= {"unit": spec.unit, "labels": spec.n_labels} | ({"features": spec.domains} if concept is None else {})
     prepared = prepare(concept, **options)
 

@@ -30,8 +30,8 @@ def methods(
     privpac methods --rule threshold --neighbours replace
     """
     concept = None if rule is None else named_class(rule, features_of(["x=0:9"]), "auto")
-    found = table_of_methods(concept, setting=setting, neighbours=neighbours, all=every)
+    listed = table_of_methods(concept, setting=setting, neighbours=neighbours, all=every)
     if json:
-        typer.echo(found.to_json())
+        typer.echo(listed.to_json())
     else:
-        Console(highlight=False).print(found.table())
+        Console(highlight=False).print(listed.table())

@@ -37,7 +37,7 @@ def _there(ctx: typer.Context, path: str | None) -> str | None:
 
 def table_argument(text: str, **settings: Any) -> Any:
     """A table that is read; the first thing to go wrong is that there is none."""
-    return typer.Argument(help=text, callback=_there, **settings)
+    return typer.Argument(help=text, callback=_there, is_eager=True, **settings)
 
 
 TableArgument = Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")]
@@ -287,7 +287,7 @@ def spending_ledger(path: Path | None, head: str | None) -> BudgetLedger | None:
 def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str | Path | None]) -> None:
     """Files to be written: their places exist, can be written to, and are neither each other nor a file that is
     read."""
-    read = {name: _real(found) for name, path in sources.items() if path is not None for found in _matching(path)}
+    read = {name: _real(file) for name, path in sources.items() if path is not None for file in _matching(path)}
     seen: dict[str, str] = {}
     for name, path in targets.items():
         if path is None:

@@ -36,12 +36,12 @@ def predict(
 ) -> None:
     """Predict 0 or 1 for each row of a table, in its order: a column called prediction.
 
-    privpac predict rule.json new.csv --keep patient --out said.csv
+    privpac predict rule.json new.csv --keep patient --out predicted.csv
 
     Values outside the rule's domain are clamped; missing values are refused.
     """
-    kept = list(dict.fromkeys(keep or []))
-    if _COLUMN in kept:
+    passed_on = list(dict.fromkeys(keep or []))
+    if _COLUMN in passed_on:
         raise ParameterError(f"--keep {_COLUMN}: the predictions are called so; leave it out, or rename that column")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"--out must end in .csv or .parquet, got {out.name!r}")
@@ -49,11 +49,11 @@ def predict(
     written = csv_format(separator, header, names)
     rule = saved_rule(model, "nothing can be predicted")
     with working("predicting"):
-        columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *kept])), MISSING_TEXTS, written)
+        columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *passed_on])), MISSING_TEXTS, written)
         answers = rule.predict({name: columns[name] for name in rule.reads})
-    frame = pl.DataFrame({**{name: columns[name] for name in kept}, _COLUMN: answers})
+    frame = pl.DataFrame({**{name: columns[name] for name in passed_on}, _COLUMN: answers})
     if out is None:
-        body = frame.to_dicts() if kept else answers.tolist()
+        body = frame.to_dicts() if passed_on else answers.tolist()
         typer.echo(json_format.dumps(body, default=str) if json else frame.write_csv(), nl=json)
         return
     try:

@@ -22,15 +22,14 @@ from rich.table import Table
 
 from privpac.cli.app import NOTHING, Commands, app, errors, fail, working
 from privpac.cli.deliver import deliver
+from privpac.cli.jobs import command
 from privpac.cli.options import (
     METHOD,
-    Epsilon,
     Features,
     HeaderLine,
     Json,
     Label,
     Names,
-    NeighboursOption,
     Separator,
     User,
     check_targets,
@@ -52,10 +51,10 @@ from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.files import write_durably
 from privpac.guarantee import positive_int
+from privpac.lazy import need
 from privpac.methods.agreement.agreement_learner import simulate_agreement
 from privpac.parameters import DEFAULT_BETA
-from privpac.protocols.analyzer import Analysis, Support, analyze_central, analyze_local, analyze_shuffled, guarantee_of
-from privpac.protocols.collect import Collector
+from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled, guarantee_of
 from privpac.protocols.demo import Demo
 from privpac.protocols.demo import demo as run_demo
 from privpac.protocols.files import (
@@ -67,7 +66,7 @@ from privpac.protocols.files import (
     unpack_folder,
     write_shuffled,
 )
-from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
+from privpac.protocols.protocol import ShuffleProtocol, new_protocol
 from privpac.protocols.shuffler import Shuffler
 from privpac.report.compare import write_demo_report
 from privpac.result import Released
@@ -104,24 +103,29 @@ def in_arguments(option: str, variable: str) -> Any:
     return typer.Option(option, hidden=True, callback=refuse)
 
 
-@protocol.command()
+@command(
+    new_protocol,
+    group=protocol,
+    leave_out="task seed analyzer",
+    panels={METHOD: "min_records max_records width beta neighbours"},
+    flags={"label": ("--label", "-y"), "delta": ("--delta", "-d")},
+    help={
+        "label": "Column with the 0/1 label.",
+        "delta": "For shuffle and central, e.g. 1e-6; central without it is pure.",
+        "n_min": "For shuffle: honest clients at least; with fewer nothing is released.",
+        "n_max": "For shuffle: clients at most; ten times n-min if left out.",
+        "width": "Bits of a chunk of a long item.",
+        "min_records": "Records below which a device has nothing to say.",
+        "max_records": "Records a device reads at most.",
+        "beta": f"Where no two people agree, a rule is released with at most this probability ({float(DEFAULT_BETA)}).",
+        "neighbours": "Of a central run: add-remove (the default) or replace.",
+    },
+)
 def new(
     out: Annotated[Path, typer.Argument(help="Where to write the manifest.")],
     feature: Features,
-    epsilon: Epsilon,
     model: Annotated[str, typer.Option("--model", "-m", help="local, shuffle or central.")] = "local",
     rule: Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(KINDS)}.")] = "threshold",
-    label: Annotated[str, typer.Option("--label", "-y", help="Column with the 0/1 label.")] = "label",
-    delta: Annotated[
-        str | None,
-        typer.Option("--delta", "-d", help="For shuffle and central, e.g. 1e-6; central without it is pure."),
-    ] = None,
-    n_min: Annotated[
-        int | None, typer.Option(help="For shuffle: honest clients at least; with fewer nothing is released.")
-    ] = None,
-    n_max: Annotated[
-        int | None, typer.Option(help="For shuffle: clients at most; ten times n-min if left out.")
-    ] = None,
     gamma: Annotated[
         str | None,
         typer.Option(
@@ -133,21 +137,6 @@ def new(
         list[str] | None,
         typer.Option("--set", help="Another public parameter of the rule: grid=20. Repeat.", rich_help_panel=METHOD),
     ] = None,
-    min_records: Annotated[
-        int | None, typer.Option(help="Records below which a device has nothing to say.", rich_help_panel=METHOD)
-    ] = None,
-    max_records: Annotated[
-        int | None, typer.Option(help="Records a device reads at most.", rich_help_panel=METHOD)
-    ] = None,
-    width: Annotated[int | None, typer.Option(help="Bits of a chunk of a long item.", rich_help_panel=METHOD)] = None,
-    beta: Annotated[
-        str,
-        typer.Option(
-            help="Where no two people agree, a rule is released with at most this probability.",
-            rich_help_panel=METHOD,
-        ),
-    ] = str(float(DEFAULT_BETA)),
-    neighbours: NeighboursOption = "add-remove",
     key: Annotated[
         Path | None, typer.Option(help="The analyzer's public key (NAME.pub), to which messages are sealed.")
     ] = None,
@@ -164,6 +153,7 @@ def new(
         ),
     ] = False,
     json: Json = False,
+    **options: Any,
 ) -> None:
     """Fix, sign and write everything that is public, with a fresh seed.
 
@@ -175,10 +165,6 @@ def new(
             "Devices take no manifest without a signature"
         )
     signer = CoordinatorKey.read(bytes_of(sign))
-    given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
-    given["beta"] = rational(beta, "beta", above=0, below=1)
-    given["task"] = task_parameters(rule, gamma, parameter or [])
-    domains = features_of(feature)
     if key is None and model in ("shuffle", "central") and not unsealed:
         raise ParameterError(
             f"--model {model} needs --key, the analyzer's public key, made with: privpac protocol keys analyzer (or "
@@ -186,33 +172,22 @@ def new(
         )
     if key is not None and unsealed:
         raise ParameterError("--key seals the messages and --unsealed leaves them open; give one of the two")
-    given["analyzer"] = None if key is None else AnalyzerKey.read_public(bytes_of(key))
-    run: Protocol
-    if model == "local":
-        _unused(model, {"--delta": delta, "--n-min": n_min, "--n-max": n_max})
-        run = LocalProtocol(rule, domains, rational(epsilon, "epsilon"), width=width, **given)
-    elif model == "shuffle":
-        if delta is None or n_min is None:
-            raise ParameterError(
-                "--model shuffle needs --delta (1e-6) and --n-min, the honest clients expected at least"
-            )
-        most = 10 * n_min if n_max is None else n_max
-        run = _shuffled(
-            rule, domains, epsilon, {"delta": delta, "n_min": n_min, "n_max": most, "width": width, **given}
+    with working("calibrating"):
+        run = new_protocol(
+            rule,
+            features_of(feature),
+            task=task_parameters(rule, gamma, parameter or []),
+            analyzer=None if key is None else AnalyzerKey.read_public(bytes_of(key)),
+            model=model,
+            **options,
         )
-    elif model == "central":
-        _unused(model, {"--n-min": n_min, "--n-max": n_max, "--width": width})
-        own: dict[str, Any] = {"delta": rational(delta or 0, "delta"), "neighbours": neighbours, **given}
-        run = CentralProtocol(rule, domains, rational(epsilon, "epsilon"), **own)
-    else:
-        raise ParameterError(f"--model must be local, shuffle or central; got {model!r}")
     check_targets({"the manifest": out}, {})
     if out.exists():
         raise ParameterError(
             f"{str(out)!r} exists; a manifest is never changed once people may have read it, so choose another name"
         )
     signed = run.manifest.signed(signer)
-    _write(out, signed.published())
+    write_durably(out, signed.published())
     if json:
         typer.echo(signed.published().decode())
     else:
@@ -239,15 +214,15 @@ def keys(
     private, public = out.with_name(f"{out.name}.key"), out.with_name(f"{out.name}.pub")
     if private.exists() or public.exists():
         raise ParameterError(f"{str(private)!r} or {str(public)!r} exists; a key is never overwritten")
-    made = CoordinatorKey.new() if coordinator else AnalyzerKey.new()
-    secret, shown = made.write()
+    pair = CoordinatorKey.new() if coordinator else AnalyzerKey.new()
+    secret, published = pair.write()
     write_durably(private, secret, 0o600)
-    write_durably(public, shown)
+    write_durably(public, published)
     if coordinator:
         typer.echo(
             f"{private}: keep it secret, it signs for you (--sign of: privpac protocol new); {public}: give it to "
             f"everyone who takes part, by a way that the collector cannot change. Its fingerprint, for letters and "
-            f"telephones: {fingerprint(made.public)}"
+            f"telephones: {fingerprint(pair.public)}"
         )
     else:
         typer.echo(
@@ -276,8 +251,8 @@ def device(
     """
     total = rational(epsilon, "epsilon", above=0), rational(delta, "delta", minimum=0, below=1)
     keys = [CoordinatorKey.read_public(bytes_of(path)) for path in coordinator_key]
-    made = Device.new(store, person, *total, accept or ACCEPTED, unsealed=unsealed, coordinators=keys)
-    typer.echo(f"{store}: {person}, epsilon {made.epsilon} and delta {made.delta} in all, {', '.join(made.accepts)}")
+    owned = Device.new(store, person, *total, accept or ACCEPTED, unsealed=unsealed, coordinators=keys)
+    typer.echo(f"{store}: {person}, epsilon {owned.epsilon} and delta {owned.delta} in all, {', '.join(owned.accepts)}")
     _trusts(keys)
 
 
@@ -331,20 +306,20 @@ def client(
         None if text is None else rational(text, what, minimum=0)
         for text, what in ((max_epsilon, "max-epsilon"), (max_delta, "max-delta"))
     ]
-    made = Client(read_manifest(manifest), *limits)
-    own.agrees(made.manifest, name)
+    run = read_manifest(manifest)
+    own.agrees(run, name)
     check_targets({"--out": out}, {"the manifest": manifest, "the records": records})
-    kept = made.kept(read_records(made.manifest, records), store=own, person=name)
+    sending = Client(run, *limits).kept(read_records(run, records), store=own, person=name)
     if out is not None:
-        _write(out, bundle(kept.messages))
+        write_durably(out, bundle(sending.messages))
     else:
         trusted = None if authority is None else str(authority)
-        submit(str(url), own.person, bundle(kept.messages), bearer, run=made.manifest.run, authority=trusted)
-    again = " again, the same bytes as before" if kept.again else ""
+        submit(str(url), own.person, bundle(sending.messages), bearer, run=run.run, authority=trusted)
+    again = " again, the same bytes as before" if sending.again else ""
     used = own.spent
     typer.echo(
-        f"sent for {own.person}{again}, run {made.manifest.run.hex()[:16]}: {guarantee_of(made.manifest).summary}\n"
-        f"{told(made.manifest)} Spent so far: epsilon {used[0]} of {own.epsilon}, delta {used[1]} of {own.delta}."
+        f"sent for {own.person}{again}, run {run.run.hex()[:16]}: {guarantee_of(run).summary}\n"
+        f"{told(run)} Spent so far: epsilon {used[0]} of {own.epsilon}, delta {used[1]} of {own.delta}."
     )
 
 
@@ -365,26 +340,11 @@ def task_parameters(rule: str, gamma: str | None, texts: list[str]) -> dict[str,
     return out
 
 
-def _shuffled(rule: str, domains: Any, epsilon: str, given: dict[str, Any]) -> Protocol:
-    with working("calibrating"):
-        return ShuffleProtocol(rule, domains, rational(epsilon, "epsilon"), **given)
-
-
-def _unused(model: str, options: dict[str, Any]) -> None:
-    strange = [name for name, value in options.items() if value is not None]
-    if strange:
-        raise ParameterError(f"--model {model} does not use {', '.join(strange)}")
-
-
 def bytes_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise ParameterError(f"cannot read {str(path)!r}: {error.strerror}") from None
-
-
-def _write(path: Path, data: bytes) -> None:
-    write_durably(path, data)
 
 
 # ``privpac protocol tokens | collect | shuffle | analyze``: what happens to messages after they left the devices.
@@ -454,6 +414,9 @@ def collect(
 
     privpac protocol collect run.json --out submissions --tokens tokens.txt --port 8765
     """
+    need("uvicorn", "privpac protocol collect")
+    from privpac.protocols.collect import Collector
+
     run, known = read_manifest(manifest), None if tokens is None else _tokens(tokens)
     if run.coordinator is None:
         raise ParameterError(
@@ -470,13 +433,13 @@ def collect(
     try:
         server = Collector(run, out, port, host=host, rate=rate, until=until, **more)
     except OSError as error:
-        raise ParameterError(f"cannot listen on port {port} or write to {str(out)!r}: {error.strerror}") from None
+        raise ParameterError(f"cannot write to {str(out)!r}: {error.strerror}") from None
     typer.echo(f"collecting on {'https' if pair else 'http'}://{host}:{server.server_port} into {out}")
     if known is None:
         errors.print("privpac: warning: without --tokens anyone on this machine can submit under any name")
     with server:
         try:
-            server.serve_forever(poll_interval=0.1)
+            server.serve_forever()
         except KeyboardInterrupt:
             typer.echo("stopped")
 
@@ -554,10 +517,10 @@ def analyze(
     with working("analyzing"):
         result = _analysis(run, source, own, skip_damaged)
     released = result.released
-    shown = f"{released}\n{result}"
+    text = f"{released}\n{result}"
     if json:
-        shown = json_format.dumps(_plain(result) | {"released": json_format.loads(released.to_json())}, indent=1)
-    deliver(released, "rule", shown, {"rule": (out, released.save)}, None, note=not json)
+        text = json_format.dumps(result.to_dict() | {"released": json_format.loads(released.to_json())}, indent=1)
+    deliver(released, "rule", text, {"rule": (out, released.save)}, None, note=not json)
 
 
 def _analysis(run: Manifest, source: Path, key: AnalyzerKey | None, skip: bool) -> Analysis:
@@ -591,35 +554,20 @@ def _central_once(run: Manifest, source: Path, analyse: Callable[[], Analysis]) 
     """A second draw would be a second release."""
 
     def make() -> bytes:
-        found = analyse()
-        return json_format.dumps([found.released.to_json(), _plain(found)]).encode()
+        analysis = analyse()
+        return json_format.dumps([analysis.released.to_json(), analysis.to_dict()]).encode()
 
     folder = source if source.is_dir() else source.absolute().parent
     if not folder.exists():
         raise ParameterError(f"cannot read the folder {str(source)!r}: no such place")
-    kept = once(folder, run, make)
+    data = once(folder, run, make)
     try:
-        text, said = json_format.loads(kept)
-        support = said["support"]
-        if support is not None:
-            support = Support(**{**support, "confidence": Fraction(support["confidence"])})
-        return Analysis(Released.from_json(text), said["received"], said["dropped"], said["reasons"], support)
+        released, values = json_format.loads(data)
+        return Analysis.from_dict(Released.from_json(released), values)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ParameterError(
             f"the release kept in {str(folder)!r} is damaged; restore it: a second draw would be a second release"
         ) from None
-
-
-def _plain(result: Analysis) -> dict[str, Any]:
-    support = None
-    if result.support is not None:
-        support = {**asdict(result.support), "confidence": str(result.support.confidence)}
-    return {
-        "received": result.received,
-        "dropped": result.dropped,
-        "reasons": {reason: count for reason, count in result.reasons.items() if count},
-        "support": support,
-    }
 
 
 def _lines(path: Path) -> list[str]:
@@ -663,13 +611,13 @@ def demo(
     """
     check_targets({"--report": report}, {})
     with working("running the devices"):
-        found = run_demo(people, records, rational(epsilon, "epsilon", above=0), seed)
+        outcome = run_demo(people, records, rational(epsilon, "epsilon", above=0), seed)
     if report is not None:
-        write_demo_report(found, report)
+        write_demo_report(outcome, report)
     if json:
-        typer.echo(json_format.dumps({**asdict(found), "epsilon": str(found.epsilon)}, indent=1))
+        typer.echo(json_format.dumps({**asdict(outcome), "epsilon": str(outcome.epsilon)}, indent=1))
         return
-    _show(found)
+    _show(outcome)
     if report is not None:
         typer.echo(f"page written to {report}")
 
@@ -721,11 +669,13 @@ def simulate(
             spec = TableSpec(user, features, label)
             data = UserData.of_files(table, spec, csv_format(separator, header, names))
     with working("asking everybody"):
-        found = simulate_agreement(rule, data, task=task, seeds=seeds, min_records=min_records, public=True)
+        agreement = simulate_agreement(rule, data, task=task, seeds=seeds, min_records=min_records, public=True)
     if json:
-        typer.echo(json_format.dumps({**asdict(found), "share": found.share, "error": found.error}, indent=1))
+        typer.echo(
+            json_format.dumps({**asdict(agreement), "share": agreement.share, "error": agreement.error}, indent=1)
+        )
     else:
-        typer.echo(str(found))
+        typer.echo(str(agreement))
 
 
 def _made_up(rule: str, features: dict[str, Domain], people: int, records: int, noise: str) -> UserData:
@@ -740,16 +690,16 @@ def _made_up(rule: str, features: dict[str, Domain], people: int, records: int, 
     return model.draw(people, np.random.default_rng(0))
 
 
-def _show(found: Demo) -> None:
+def _show(outcome: Demo) -> None:
     from rich.console import Console
 
-    table = Table(title=f"{found.people} people with {found.records} records each; right: age > 40")
+    table = Table(title=f"{outcome.people} people with {outcome.records} records each; right: age > 40")
     for name in ("model", "promise", "rule", "error", "people needed", "bytes each"):
         table.add_column(name)
-    for row in found.rows:
+    for row in outcome.rows:
         needed = "" if row.needed is None else f"{row.needed:,}"
-        said = row.rule if row.outcome == "released" else f"{row.rule} ({row.outcome})"
-        table.add_row(row.model, row.guarantee, said, f"{row.error:.2f}", needed, str(row.bytes_per_person))
+        rule = row.rule if row.outcome == "released" else f"{row.rule} ({row.outcome})"
+        table.add_row(row.model, row.guarantee, rule, f"{row.error:.2f}", needed, str(row.bytes_per_person))
     Console().print(table)
-    for row in found.rows:
+    for row in outcome.rows:
         typer.echo(f"{row.model}: {row.saw}" + (f"; the rule was {row.support}" if row.support else ""))

@@ -31,12 +31,12 @@ def quantile(
     ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released quantiles as JSON.")] = None,
     json: Json = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Release the median of a column, or other quantiles, with what is certain about their ranks.
 
     privpac quantile people.parquet --user id --feature income=0:1000000 --epsilon 1 -q 1/4 -q 1/2 -q 3/4
     """
-    learner = quantile_learner(unit=job.spec.unit, **asked | {"q": asked["q"] or ["1/2"]})
+    learner = quantile_learner(unit=job.spec.unit, **options | {"q": options["q"] or ["1/2"]})
     learner.check_domains(job.spec.domains)
     job.release(learner, "quantiles", "learning")

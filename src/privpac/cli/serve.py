@@ -5,8 +5,6 @@ from __future__ import annotations
 import json as json_format
 import math
 import os
-import resource
-import socket
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -234,10 +232,10 @@ def run(
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
+    from privpac.connections import listen, server_config
     from privpac.serve.app import CONFIGURATION, Configuration
-    from privpac.serve.door import Door
-    from privpac.serve.hall import BACKLOG
     from privpac.serve.keys import KeyStore
+    from privpac.serve.responses import ServiceConnection
     from privpac.serve.session_file import load_session, operator_secret
 
     store = _keys_of(session, keys_file)
@@ -253,7 +251,7 @@ def run(
     os.environ[CONFIGURATION] = Configuration(
         **found, key_file=None if key_file is None else str(key_file.resolve())
     ).to_json()
-    listener = _listen(host, port)
+    listener = listen(host, port)
     typer.echo(
         f"{left} of {opened.queries} answers left; console at http://{f'[{host}]' if ':' in host else host}:{port}/",
         err=True,
@@ -262,20 +260,7 @@ def run(
         typer.echo(
             "keys travel in clear over HTTP: put a TLS proxy in front of any address but this machine's own", err=True
         )
-    config = uvicorn.Config(
-        "privpac.serve.app:from_environment",
-        factory=True,
-        http=Door,
-        ws="none",
-        loop="asyncio",
-        workers=workers,
-        backlog=BACKLOG,
-        proxy_headers=False,
-        access_log=False,
-        server_header=False,
-        log_level="warning",
-        timeout_graceful_shutdown=30,
-    )
+    config = server_config("privpac.serve.app:from_environment", ServiceConnection, factory=True, workers=workers)
     try:
         if workers == 1:
             uvicorn.Server(config).run([listener])
@@ -285,32 +270,6 @@ def run(
             Multiprocess(config, sockets=[listener], **told).run()
     except SystemExit:  # the server's own codes mean other things here
         raise fail("the service could not start; see the lines above", FAILED) from None
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """The address, held before anything is said about it."""
-    from privpac.serve.hall import BACKLOG
-
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection is a descriptor
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)  # another listener on the same port is noticed here at the latest
-        except OSError:
-            listener.close()
-            raise
-    except OSError as error:
-        raise ParameterError(
-            f"cannot listen on {host} port {port}: {error.strerror}; choose another --port or --host"
-        ) from None
-    listener.set_inheritable(True)
-    return listener
 
 
 # Keys

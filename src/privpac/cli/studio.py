@@ -57,9 +57,10 @@ def studio(
         raise ParameterError(f"{str(folder)!r} cannot be written to ({error.strerror}); results belong there") from None
     import uvicorn
 
+    from privpac.connections import server_config
     from privpac.studio.app import create_studio
     from privpac.studio.desk import Desk
-    from privpac.studio.guard import Locks
+    from privpac.studio.guard import Locks, StudioConnection
     from privpac.studio.plans import warm_up
 
     listener = _listen(port)
@@ -70,17 +71,8 @@ def studio(
         link = f"http://{_LOCAL}:{port}/?token={locks.token}"
         typer.echo(f"the studio is open; its link works once:\n\n  {link}\n\nCtrl-C closes it")
         sys.stdout.flush()
-        config = uvicorn.Config(
-            create_studio(desk, locks, port),
-            http="h11",
-            ws="none",
-            loop="asyncio",
-            proxy_headers=False,
-            access_log=False,
-            server_header=False,
-            log_level="critical",
-            timeout_graceful_shutdown=5,
-        )
+        quiet = {"log_level": "critical", "timeout_graceful_shutdown": 5}
+        config = server_config(create_studio(desk, locks, port), StudioConnection, **quiet)
         threading.Thread(target=warm_up, daemon=True).start()
         if browser:
             _open(link, desk.private)

@@ -29,14 +29,16 @@ def user_level(
     privpac user-level --item-epsilon 0.25 --epsilon 1
     """
     item = Guarantee(item_epsilon, item_delta, unit=Unit.ITEM, neighbours=neighbours)
-    made = ItemAlgorithm(len, item, epsilon, delta, strategy_named=strategy, max_records=max_records)
+    algorithm = ItemAlgorithm(len, item, epsilon, delta, strategy_named=strategy, max_records=max_records)
     if json:
         rows = [
             {"strategy": one.name, "records": one.records, "rate": str(one.rate), "guarantee": one.guarantee.to_dict()}
-            for one in made.strategies
+            for one in algorithm.strategies
         ]
         typer.echo(
-            json_format.dumps({"chosen": made.strategy.name, "because": made.reason, "strategies": rows}, indent=1)
+            json_format.dumps(
+                {"chosen": algorithm.strategy.name, "because": algorithm.reason, "strategies": rows}, indent=1
+            )
         )
         return
-    typer.echo(f"{made.strategy}\nchosen because: {made.reason}")
+    typer.echo(f"{algorithm.strategy}\nchosen because: {algorithm.reason}")

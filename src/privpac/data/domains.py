@@ -714,15 +714,20 @@ class Floats(Domain):
         return on_floats(series, name)
 
 
-def _day(value: date | str, name: str = "value") -> date:
+def as_day(value: date | str | np.datetime64, name: str = "value") -> date:
+    """A day: a date, an ISO text, or the day of a datetime, a timestamp of pandas or a ``numpy.datetime64``."""
     if isinstance(value, str):
         try:
             return date.fromisoformat(value)
         except ValueError:
             raise ParameterError(f"{name} must be a date such as 2020-12-31, got {value!r}") from None
-    if isinstance(value, datetime) or not isinstance(value, date):
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[D]").item()  # a date; None for no time, a number beyond the calendar
+    if not isinstance(value, date):
         raise TypeError(f"{name} must be a date or text such as '2020-12-31', got {type(value).__name__}")
-    return value
+    if value != value:  # the timestamp of pandas that is none
+        raise ParameterError(f"{name} must be a date such as 2020-12-31, got a missing one")
+    return value.date() if isinstance(value, datetime) else value
 
 
 @frozen(slots=False, field_transformer=named)
@@ -732,7 +737,8 @@ class Dates(Domain):
     Parameters
     ----------
     lo, hi : date or str
-        The first and the last day; texts are written 2024-12-31.
+        The first and the last day; texts are written 2024-12-31.  Of a datetime, a timestamp or a ``datetime64``
+        the day counts.
 
     Raises
     ------
@@ -745,8 +751,8 @@ class Dates(Domain):
     366
     """
 
-    lo: date = field(converter=_day)
-    hi: date = field(converter=_day)
+    lo: date = field(converter=as_day)
+    hi: date = field(converter=as_day)
     kind: ClassVar[str] = "dates"
     _off: ClassVar[str] = "not whole days"
     _unread: ClassVar[str] = "not an ISO date"

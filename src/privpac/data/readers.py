@@ -32,12 +32,14 @@ from privpac.data.columns import check_arrow, column, plain, sound
 from privpac.data.ids import id_column
 from privpac.data.loops import jit
 from privpac.data.schema import quietly
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import ParameterError, SchemaError, did_you_mean
 from privpac.lazy import need
 
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
 
+TablePath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A file, a glob of files, or several of these."""
 _Table = dict[str, pl.Series]
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _LONGEST = 1 << 24
@@ -112,8 +114,9 @@ AS_USUAL = CsvFormat()
 
 
 def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> _Table:
-    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows; ``user`` names the
-    one of ids."""
+    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals or Arrow knows; ``user``
+    names the one of ids."""
+    frame = as_table(frame)
     if hasattr(frame, "iloc"):  # pandas allows one name twice
         check_names([str(name) for name in frame.columns], wanted, "the table")
     try:
@@ -140,8 +143,26 @@ def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> _T
     }
 
 
+def is_frame(table: Any) -> bool:
+    """Whether narwhals knows this kind of table, readable or not."""
+    try:
+        return isinstance(nw.from_native(table), (nw.DataFrame, nw.LazyFrame))
+    except TypeError:
+        return False
+    except Exception:  # it is one, with columns that cannot be read
+        return True
+
+
+def as_table(frame: Any) -> Any:
+    """A frame as it is; what only hands out a stream of Arrow's, which can be read once, as a table in memory."""
+    if is_frame(frame) or not hasattr(frame, "__arrow_c_stream__"):
+        return frame
+    arrow = need("pyarrow", "reading a stream of Arrow's")
+    return quietly(lambda: arrow.table(frame), "the stream of Arrow cannot be read, or was read before; make it again")
+
+
 def read_files(
-    path: str | os.PathLike[str],
+    path: TablePath,
     wanted: Sequence[str],
     missing: Sequence[str] = MISSING_TEXTS,
     written: CsvFormat = AS_USUAL,
@@ -153,7 +174,7 @@ def read_files(
     kinds = {file.suffix.lower() for file in files}
     if len(kinds) != 1 or not kinds <= {".parquet", ".csv"}:
         raise ParameterError(
-            f"a table must be .parquet or .csv files of one kind, not compressed, got {os.fspath(path)!r}"
+            f"a table must be .parquet or .csv files of one kind, not compressed, got {shown_path(path)}"
         )
     kind = kinds.pop()
     if kind == ".parquet":
@@ -170,8 +191,24 @@ def read_files(
     return {name: plain(joined.get_column(name)) for name in wanted}, kind == ".csv"
 
 
-def expand(path: str | os.PathLike[str], *, folders: bool = False) -> list[Path]:
-    """The files that a path or a glob names, in order; of a folder, if that may be named, its Parquet files."""
+def is_path(table: object) -> bool:
+    """Whether a table is named by its file, or by several."""
+    several = isinstance(table, (list, tuple)) and bool(table) and all(isinstance(p, (str, os.PathLike)) for p in table)
+    return several or isinstance(table, (str, os.PathLike))
+
+
+def shown_path(path: TablePath) -> str:
+    """The path as the caller gave it, the first of several."""
+    if isinstance(path, (str, os.PathLike)):
+        return repr(os.fspath(path))
+    return repr(os.fspath(path[0])) + (f" and {len(path) - 1} more" if len(path) > 1 else "")
+
+
+def expand(path: TablePath, *, folders: bool = False) -> list[Path]:
+    """The files that a path or a glob names, in order; of a folder, if that may be named, its Parquet files; those of
+    several paths one after the other, each once."""
+    if not isinstance(path, (str, os.PathLike)) and is_path(path):
+        return list(dict.fromkeys(file for one in path for file in expand(one, folders=folders)))
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be text or a path, got {type(path).__name__}")
     shown = os.fspath(path)
@@ -201,6 +238,7 @@ def check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None
     if absent:
         raise SchemaError(
             f"{where} has no column {', '.join(map(repr, absent))}; check the names given for user, features and label"
+            f"{did_you_mean(absent[0], names)}"
         ) from None
     counts = Counter(names)
     twice = [name for name in wanted if counts[name] > 1]

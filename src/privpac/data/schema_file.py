@@ -26,14 +26,22 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, TypeVar, get_args
+from typing import Any, TypedDict, TypeVar
 
 from attrs import field, frozen
 
-from privpac.data.domains import Categories, Domain, Floats, Missing, MissingRule, parse_domain, toml_kind
+from privpac.data.domains import Categories, Domain, Floats, MissingRule, toml_kind
 from privpac.data.schema import OnInvalid, OnInvalidLabel
-from privpac.data.spec import LabelValue, NamedFeatures, TableSpec, named_features
-from privpac.errors import ParameterError
+from privpac.data.spec import (
+    LabelValue,
+    NamedFeatures,
+    TableSpec,
+    domain_of,
+    missing_policy,
+    read_features,
+    with_missing_rule,
+)
+from privpac.errors import DeclarationError, ParameterError, did_you_mean
 from privpac.files import write_whole
 from privpac.guarantee import one_of
 
@@ -63,7 +71,8 @@ class Schema:
     Parameters
     ----------
     columns : mapping of names to domains
-        The columns that rules may read; None where a person still has to declare the domain.
+        The columns that rules may read, with domains in any form of :mod:`privpac.data.spec`; None where a person still
+        has to declare the domain.
     user : str, optional
         The column of person ids; without one every record is a person of its own.
     label, positive, label_map, classes
@@ -111,7 +120,8 @@ class Schema:
         for name in ("columns", "notes"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(f"{name} must be a mapping by column names, got {type(getattr(self, name)).__name__}")
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        object.__setattr__(self, "columns", MappingProxyType(read_features(self.columns)))
+        object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
         if len(self.columns) > _MOST_COLUMNS:
             raise ParameterError(f"a schema declares at most {_MOST_COLUMNS} columns, got {len(self.columns)}")
         if self.on_invalid is not None:
@@ -119,8 +129,7 @@ class Schema:
         if self.on_invalid_label is not None:
             policy = one_of(OnInvalidLabel, self.on_invalid_label, "on_invalid_label")
             object.__setattr__(self, "on_invalid_label", policy)
-        if self.missing is not None and self.missing not in get_args(MissingRule):
-            raise ParameterError(f"missing must be 'own', 'drop' or 'raise', got {self.missing!r}")
+        missing_policy(self.missing)
         if self.classes is not None:
             object.__setattr__(self, "classes", Categories(self.classes).values)
         meanings = (self.positive, self.label_map, self.classes)
@@ -157,11 +166,14 @@ class Schema:
         """The columns with their domains, the rule for missing values included; refused while one is open."""
         return self.domains()
 
-    def domains(self, on_invalid: OnInvalid | str | None = None) -> dict[str, Domain]:
-        """The same for another rule for invalid values than the schema's own."""
+    def domains(
+        self, on_invalid: OnInvalid | str | None = None, missing: MissingRule | None = None
+    ) -> dict[str, Domain]:
+        """The same for other rules for invalid and missing values than the schema's own."""
         self.check()
         policy = one_of(OnInvalid, on_invalid or self.on_invalid or OnInvalid.RAISE, "on_invalid")
-        return {name: self._with_missing(domain, policy) for name, domain in self.columns.items() if domain is not None}
+        rule = missing_policy(missing) or self.missing
+        return {name: with_missing_rule(one, rule, policy) for name, one in self.columns.items() if one is not None}
 
     def check(self, where: str = "the schema") -> None:
         """Refuse what is not finished."""
@@ -172,12 +184,6 @@ class Schema:
         said = f"the column {self.open[0]!r} has no domain yet" if column else f"{self.open[0]} is not said yet"
         do = f"what everybody may know, such as {_EXAMPLES}," if column else "it"
         raise ParameterError(f"{where}: {said}{more}; write {do} in place of {OPEN!r}, or delete the line")
-
-    def _with_missing(self, domain: Domain, policy: OnInvalid) -> Domain:
-        """The domain with the rule of all columns, where that says more than what happens to invalid values anyway."""
-        known = self.missing == "own" or (self.missing == "drop" and policy is OnInvalid.RAISE)
-        bare = not known or domain.open or domain.present is not domain
-        return domain if bare else Missing(domain, self.missing)  # type: ignore[arg-type]
 
     # Writing
 
@@ -283,7 +289,8 @@ def parse_schema(text: str) -> Schema:
         raise ParameterError(f"it is not TOML ({error}); each name may stand once, values are in quotes") from None
     strange = next((key for key in found if key not in _KEYS), None)
     if strange is not None:
-        raise ParameterError(f"{strange[:60]!r} means nothing here; allowed: {', '.join(_KEYS)}")
+        near = did_you_mean(strange, _KEYS)
+        raise ParameterError(f"{strange[:60]!r} means nothing here; allowed: {', '.join(_KEYS)}{near}")
     columns = found.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise ParameterError('there is no table of columns: write [columns], then lines such as age = "0:120"')
@@ -302,12 +309,7 @@ def parse_schema(text: str) -> Schema:
 def _domain(name: str, value: object) -> Domain | None:
     if value == OPEN:
         return None
-    try:
-        if isinstance(value, str) and value.strip():
-            return parse_domain(value)
-        found = next((one for kind in Domain.kinds() if (one := kind.from_schema(value)) is not None), None)
-    except (ParameterError, TypeError) as error:
-        raise ParameterError(f"the column {name[:60]!r}: {error}") from None
+    found = domain_of(value, name)
     if found is None:
         seen = "an empty text" if isinstance(value, str) else toml_kind(value)
         raise ParameterError(f"the column {name[:60]!r} must have a domain such as {_EXAMPLES}, got {seen}")
@@ -328,6 +330,7 @@ class TableFields(TypedDict, total=False):
     label_map: Mapping[Any, int] | None
     positive: LabelValue | None
     classes: Sequence[Any] | None
+    missing: MissingRule | None
     schema: Schema | str | os.PathLike[str] | None
 
 
@@ -339,27 +342,37 @@ def table_spec(spec: TableSpec | None, fields: TableFields) -> TableSpec:
     if not isinstance(spec, TableSpec):
         raise TypeError(f"a table is declared by a TableSpec or by keywords, got {type(spec).__name__}")
     if fields:
-        raise TypeError(f"the spec says everything about the table: leave out {', '.join(fields)}")
+        raise DeclarationError(f"the spec says everything about the table: leave out {', '.join(fields)}")
     return spec
 
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def shows_fields(function: _F) -> _F:
-    """List the fields of a table in ``help`` and notebooks, as checkers of types read them off ``TableFields``."""
-    shown = inspect.signature(function)
-    own = [one for one in shown.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    fields = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=BY_SCHEMA if name == "user" else None, annotation=kind
-        )
-        for name, kind in TableFields.__annotations__.items()
-    ]
-    first = [one for one in own if one.kind is not one.KEYWORD_ONLY]
-    rest = [one for one in own if one.kind is one.KEYWORD_ONLY]
-    function.__signature__ = shown.replace(parameters=[*first, *fields, *rest])  # type: ignore[attr-defined]
-    return function
+def shows(fields: type[Any]) -> Callable[[_F], _F]:
+    """List the keywords of a typed dictionary in ``help`` and notebooks, as checkers of types read them off
+    ``**table: Unpack[...]``.
+
+    Keywords of another kind (``**options: Any``) stay.
+    """
+    first = {"user": BY_SCHEMA}
+
+    def show(function: _F) -> _F:
+        shown = inspect.signature(function)
+        own = [one for one in shown.parameters.values() if "Unpack" not in str(one.annotation)]
+        listed = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=first.get(name), annotation=kind)
+            for name, kind in fields.__annotations__.items()
+        ]
+        by_place = [one for one in own if one.kind < one.KEYWORD_ONLY]
+        rest = [one for one in own if one.kind >= one.KEYWORD_ONLY]
+        function.__signature__ = shown.replace(parameters=[*by_place, *listed, *rest])  # type: ignore[attr-defined]
+        return function
+
+    return show
+
+
+shows_fields = shows(TableFields)
 
 
 def declared_with(
@@ -373,6 +386,7 @@ def declared_with(
     positive: LabelValue | None = None,
     classes: Sequence[Any] | None = None,
     on_invalid_label: OnInvalidLabel | str | None = None,
+    missing: MissingRule | None = None,
     own_columns: bool = False,
 ) -> TableSpec:
     """One spec of what a caller and a schema say; the caller goes first, with ``own_columns`` alone on columns."""
@@ -389,17 +403,20 @@ def declared_with(
         label = found.label if label is None else label
         on_invalid = on_invalid or found.on_invalid
         on_invalid_label = on_invalid_label or found.on_invalid_label
-        known = None if own_columns else found.domains(on_invalid)
+        known = None if own_columns else found.domains(on_invalid, missing)
     for name, value, nothing in (("user", user, BY_SCHEMA), ("features", features, None)):
         if value is nothing and schema is None:
-            raise TypeError(f"{name}= is missing: say it here, or name a schema= that does")
+            raise DeclarationError(f"{name}= is missing: say it here, or name a schema= that does")
     if known is not None and features is None:
         features = {name: domain for name, domain in known.items() if name not in (user, label)}
     elif known is not None and isinstance(features, (str, Mapping, Sequence)):
-        named = named_features(features)
+        named = read_features(features)
         strange = [name for name, domain in named.items() if domain is None and name not in known]
         if strange:
-            raise ParameterError(f"the schema has no column {strange[0]!r}; it has {', '.join(map(repr, known))}")
+            raise ParameterError(
+                f"the schema has no column {strange[0]!r}; it has {', '.join(map(repr, known))}"
+                f"{did_you_mean(strange[0], known)}"
+            )
         features = {name: known[name] if domain is None else domain for name, domain in named.items()}
-    rules: dict[str, Any] = {"on_invalid": on_invalid, "on_invalid_label": on_invalid_label}
+    rules: dict[str, Any] = {"on_invalid": on_invalid, "on_invalid_label": on_invalid_label, "missing": missing}
     return TableSpec(user, features, label, **rules, **meaning)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ of whole users elsewhere.  ``repr`` shows the schema and no count: under add-rem
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, Unpack
@@ -30,15 +29,15 @@ from privpac.data.domains import Domain, read_column
 from privpac.data.grouping import Offsets, compress, hash_ids, keep_first, keep_hash, take
 from privpac.data.ids import id_column
 from privpac.data.objects import OBJECTS
-from privpac.data.readers import AS_USUAL, MISSING_TEXTS, CsvFormat, read_files, read_frame
+from privpac.data.readers import AS_USUAL, MISSING_TEXTS, CsvFormat, TablePath, read_files, read_frame
 from privpac.data.schema import OnInvalid, OnInvalidLabel, Tally, tallied
 from privpac.data.schema_file import TableFields, shows_fields, table_spec
 from privpac.data.spec import NamedFeatures, TableSpec
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.display import Shown
-from privpac.errors import IncompatibleGuarantees, ParameterError, SchemaError
-from privpac.exact import Rational
-from privpac.guarantee import Unit, one_of, positive_int
+from privpac.errors import IncompatibleGuarantees, ParameterError, SchemaError, did_you_mean
+from privpac.exact import Rational, one_of, positive_int
+from privpac.guarantee import Unit
 
 _P = TypeVar("_P")
 SALT = b"privpac"
@@ -136,6 +135,14 @@ class UserData(Shown):
         for name in ("codes", "features", "_raw", "_vocabularies"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies for worker processes: whoever has one has the records.  A view of a mapping cannot be pickled.
+        return {name: dict(v) if isinstance(v, MappingProxyType) else v for name, v in self.__dict__.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__attrs_post_init__()
+
     # Constructors
 
     @classmethod
@@ -152,7 +159,8 @@ class UserData(Shown):
         user : str or None
             The column of person ids; None makes every record its own user.
         features : mapping of names to domains, or names
-            The columns that rules may read.  Named without a domain they have that of the schema.
+            The columns that rules may read, with domains such as ``Integers(0, 110)``, ``(0, 110)``, ``["f", "m"]`` or
+            ``"0:110"`` (the table in :mod:`privpac.data.spec`).  Named without a domain they have that of the schema.
         label : str, optional
             The column to predict: 0/1 or booleans, or any values with one of the next three.
         label_map, positive, classes
@@ -167,6 +175,8 @@ class UserData(Shown):
             under "raise", too.  :meth:`check` says how many records that concerns.
         on_invalid_label : {"raise", "drop"}, optional
             What happens to a record whose label is missing or none of the named ones.
+        missing : {"own", "drop", "raise"}, optional
+            What missing values are, in every column that does not say so itself.
         schema : Schema or path, optional
             Says whatever is not said here.
 
@@ -186,29 +196,29 @@ class UserData(Shown):
     @shows_fields
     def read(
         cls,
-        path: str | os.PathLike[str],
+        path: TablePath,
         spec: TableSpec | None = None,
         *,
-        missing: Sequence[str] = MISSING_TEXTS,
+        missing_texts: Sequence[str] = MISSING_TEXTS,
         separator: str | None = None,
         header: bool | None = None,
         names: Sequence[str] | None = None,
         **fields: Unpack[TableFields],
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob, declared as for :meth:`from_frame`.
+        """From ``.parquet`` or ``.csv`` files, one, a glob or a list of them, declared as for :meth:`from_frame`.
 
-        Of a CSV file ``missing`` lists the fields that mean no value, ``separator`` is the character between fields
-        (a comma unless said), and ``header=False`` says that its first line is a record, not the names of columns:
-        then ``names`` has them, all and in order.  A first line that looks like a record is refused unless
+        Of a CSV file ``missing_texts`` lists the fields that mean no value, ``separator`` is the character between
+        fields (a comma unless said), and ``header=False`` says that its first line is a record, not the names of
+        columns: then ``names`` has them, all and in order.  A first line that looks like a record is refused unless
         ``header=True``.
         """
         written = CsvFormat(separator, header, names)
-        return cls.of_files(path, table_spec(spec, fields), written, missing)
+        return cls.of_files(path, table_spec(spec, fields), written, missing_texts)
 
     @classmethod
     def of_files(
         cls,
-        path: str | os.PathLike[str],
+        path: TablePath,
         spec: TableSpec,
         written: CsvFormat = AS_USUAL,
         missing: Sequence[str] = MISSING_TEXTS,
@@ -312,6 +322,7 @@ class UserData(Shown):
         if name not in self.features:
             raise SchemaError(
                 f"the data have no feature {name!r}; they have {', '.join(map(repr, self.features))}"
+                f"{did_you_mean(name, self.features)}"
             ) from None
         return name
 

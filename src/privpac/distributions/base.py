@@ -17,7 +17,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain
-from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterError, SchemaError
+from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterError, SchemaError, did_you_mean
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.methods.base import Learner, count_users
 from privpac.parameters import (
@@ -176,7 +176,8 @@ class DistributionLearner(Spending):
         names: Sequence[str] = tuple(data.features) if self.features is None else self.features
         unknown = [name for name in names if name not in data.features]
         if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}") from None
+            near = did_you_mean(unknown[0], data.features)
+            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}{near}") from None
         domains = {name: data.features[name] for name in names}
         without = [name for name, domain in domains.items() if domain is None]
         if without:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -23,6 +24,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 
 MAX_CELLS = 1 << 22
+_MOST_EDGES = 1 << 16
 _ZERO = 1 << 63
 
 
@@ -57,6 +59,47 @@ def read_edges(edges: object, least: int = 1, name: str = "bins") -> tuple[Fract
     if len(exact) < least or any(a >= b for a, b in pairwise(exact)):
         raise ParameterError(f"{name} must be at least {least} increasing edges, got {len(exact)} edges")
     return exact
+
+
+def bins_from_text(bins: Any, features: Mapping[str, Domain | None]) -> Any:
+    """Bins with every text read: a number of equal bins, edges ``a,b,c`` or ``lo:hi:step``.
+
+    A list of texts is one for all columns, or one with its name in front for each (``age=0:100:10``).
+
+    >>> bins_from_text("0:30:10", {"age": None})
+    [Fraction(0, 1), Fraction(10, 1), Fraction(20, 1), Fraction(30, 1)]
+    >>> bins_from_text(["age=8", "dose=0,1/2,1"], {"age": None, "dose": None})
+    {'age': 8, 'dose': [Fraction(0, 1), Fraction(1, 2), Fraction(1, 1)]}
+    """
+    if isinstance(bins, Mapping):
+        return {name: bins_from_text(each, features) for name, each in bins.items()}
+    if isinstance(bins, str):
+        return bins if bins == "auto" else _edges_from_text(bins)
+    if not isinstance(bins, (list, tuple)) or not any(isinstance(each, str) and "=" in each for each in bins):
+        one_text = isinstance(bins, (list, tuple)) and len(bins) == 1 and isinstance(bins[0], str)
+        return _edges_from_text(bins[0]) if one_text else bins
+    named = {name: body for name, equals, body in (str(each).partition("=") for each in bins) if equals}
+    if len(named) < len(bins):
+        raise ParameterError("several bins must each name their feature, such as age=0:100:10, and no feature twice")
+    unknown = [name for name in named if name not in features]
+    if unknown:
+        raise ParameterError(f"bins names {unknown[0][:40]!r}, which is not among the features {list(features)}")
+    return {name: _edges_from_text(body) for name, body in named.items()}
+
+
+def _edges_from_text(text: str) -> int | list[Fraction]:
+    if text.strip().isdecimal():
+        return int(text[:20])
+    if text.count(":") == 2:
+        low, high, step = (rational(part.strip(), "bins") for part in text.split(":"))
+        if step <= 0 or low >= high or (high - low) / step > _MOST_EDGES:
+            raise ParameterError(
+                f"bins takes lo:hi:step with lo < hi and at most {_MOST_EDGES} steps, got {text[:60]!r}"
+            )
+        return [low + step * i for i in range(math.floor((high - low) / step) + 1)]
+    if "," not in text:
+        raise ParameterError(f"bins takes a number of bins, edges a,b,c or lo:hi:step, got {text[:60]!r}")
+    return [rational(part.strip(), "bins") for part in text.split(",")]
 
 
 # Partitions

@@ -651,10 +651,14 @@ class SelectionTarget(FamilyTarget):
     k: int
     opt: Fraction = Fraction(0)
     candidates: Any = None
-    domains: tuple[tuple[str, Domain], ...] = ()
+    _domains: tuple[tuple[str, Domain], ...] = ()
 
     family = "selection"
     takes = ("k", "candidates", "domains", "opt")
+
+    @property
+    def domains(self) -> tuple[tuple[str, Domain], ...]:
+        return self._domains
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
         lines = [self._line("hypothesis selection", "selection", self.selection)]

@@ -26,7 +26,7 @@ from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import positive_int
 from privpac.parameters import whole_list
-from privpac.result import register, rule_from_dict, rule_to_dict
+from privpac.result import Saved, WideInt, register
 from privpac.rng import PublicCoins, Rng, secret_rng
 from privpac.rules.base import columns_of
 from privpac.special import ndtri
@@ -36,7 +36,7 @@ Parsed = Mapping[str, Any]
 """An object of a saved file, as read."""
 
 
-class Distribution(ABC):
+class Distribution(Saved, ABC):
     """A released distribution of one or several columns."""
 
     @property
@@ -156,17 +156,6 @@ class GaussianDistribution(Distribution):
         ]
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "names": list(self.names),
-            "mean": list(self.mean),
-            "covariance": [list(row) for row in self.covariance],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Parsed) -> Self:
-        return cls(tuple(values["names"]), tuple(values["mean"]), tuple(tuple(row) for row in values["covariance"]))
-
 
 @register("family-distribution")
 @frozen(slots=False)
@@ -208,17 +197,10 @@ class FamilyDistribution(ColumnDistribution):
     def __str__(self) -> str:
         return f"{self.feature}: {self.family}({', '.join(f'{p:.6g}' for p in self.parameters)})"
 
-    def to_dict(self) -> dict[str, object]:
-        return {"feature": self.feature, "family": self.family, "parameters": list(self.parameters)}
-
-    @classmethod
-    def from_dict(cls, values: Parsed) -> Self:
-        return cls(values["feature"], values["family"], tuple(values["parameters"]))
-
 
 @register("named-candidate")
 @frozen(slots=False)
-class NamedCandidate:
+class NamedCandidate(Saved):
     """The choice of a candidate that is a Python function: its place in the list and its name; the function is not
     saved."""
 
@@ -227,13 +209,6 @@ class NamedCandidate:
 
     def __str__(self) -> str:
         return f"candidate {self.index}: {self.name}"
-
-    def to_dict(self) -> dict[str, object]:
-        return {"index": self.index, "name": self.name}
-
-    @classmethod
-    def from_dict(cls, values: Parsed) -> Self:
-        return cls(positive_int(values["index"], "index", minimum=0), str(values["name"]))
 
 
 # Integer weights of values, of bins, or of the values that were shown.
@@ -412,7 +387,7 @@ class DiscreteDistribution(WeightedDistribution):
 
     feature: str
     domain: Domain
-    weights: tuple[int, ...] = field(converter=_read_weights)
+    weights: tuple[WideInt, ...] = field(converter=_read_weights)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain) or len(self.weights) != self.domain.size:
@@ -434,13 +409,6 @@ class DiscreteDistribution(WeightedDistribution):
     def name(self, place: int) -> str:
         return self.domain.text(place)
 
-    def to_dict(self) -> dict[str, object]:
-        return {"feature": self.feature, "domain": self.domain.to_dict(), "weights": [str(w) for w in self.weights]}
-
-    @classmethod
-    def from_dict(cls, values: Parsed) -> Self:
-        return cls(values["feature"], Domain.from_dict(values["domain"]), tuple(int(w) for w in values["weights"]))
-
 
 @register("histogram-distribution")
 @frozen(slots=False)
@@ -449,7 +417,7 @@ class HistogramDistribution(WeightedDistribution):
 
     feature: str
     edges: tuple[Fraction, ...] = field(converter=_read_edges)
-    weights: tuple[int, ...] = field(converter=_read_weights)
+    weights: tuple[WideInt, ...] = field(converter=_read_weights)
 
     noun: ClassVar[str] = "bins"
 
@@ -481,13 +449,6 @@ class HistogramDistribution(WeightedDistribution):
 
     def name(self, place: int) -> str:
         return f"[{float(self.edges[place]):g}, {float(self.edges[place + 1]):g})"
-
-    def to_dict(self) -> dict[str, object]:
-        return {"feature": self.feature, "edges": list(self.edges), "weights": [str(w) for w in self.weights]}
-
-    @classmethod
-    def from_dict(cls, values: Parsed) -> Self:
-        return cls(values["feature"], tuple(values["edges"]), tuple(int(w) for w in values["weights"]))
 
 
 def _as_tuple(parts: Iterable[Distribution]) -> tuple[Distribution, ...]:
@@ -526,10 +487,3 @@ class ProductDistribution(Distribution):
 
     def __str__(self) -> str:
         return "\n".join(str(part) for part in self.parts)
-
-    def to_dict(self) -> dict[str, object]:
-        return {"parts": [rule_to_dict(part) for part in self.parts]}
-
-    @classmethod
-    def from_dict(cls, values: Parsed) -> Self:
-        return cls(tuple(rule_from_dict(part) for part in values["parts"]))

@@ -49,7 +49,7 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
-from privpac.result import Released, register, rule_from_dict, rule_to_dict
+from privpac.result import Released, Saved, register
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
@@ -384,7 +384,7 @@ class _WithRecords:
 
 @register("best-error")
 @frozen(slots=False)
-class BestErrorBound:
+class BestErrorBound(Saved):
     """A noisy least sum of errors, and what it says of every rule of the class.
 
     ``sum`` in units of ``1/levels`` of a person, with noise of rate ``noise``; ``people`` with noise of rate
@@ -426,10 +426,6 @@ class BestErrorBound:
             "same population "
             f"({sure(self.confidence)})"
         )
-
-    def to_dict(self) -> dict[str, object]:
-        names = ("sum", "people", "levels", "noise", "count_noise", "confidence", "of")
-        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BestErrorBound:
@@ -638,7 +634,7 @@ def excess_bound(evaluation: Evaluation, least: BestErrorBound, *, records_per_u
 
 @register("certificate")
 @frozen(slots=False)
-class EvaluationCertificate:
+class EvaluationCertificate(Saved):
     """Both ends, and what follows; ``records_per_user`` above 1 declares so many records of one law for everybody."""
 
     evaluation: Evaluation
@@ -668,17 +664,3 @@ class EvaluationCertificate:
         whom = "for new people from the same population"
         text = f"at most {points(best)} worse than the best rule of its kind, {whom} ({how})"
         return text if sharper is None else f"{text}; {points(sharper)} if everybody's records follow one law"
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "evaluation": rule_to_dict(self.evaluation),
-            "least": rule_to_dict(self.least),
-            "records_per_user": self.records_per_user,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> EvaluationCertificate:
-        evaluation, least = (rule_from_dict(values[name]) for name in ("evaluation", "least"))
-        if not isinstance(evaluation, Evaluation) or not isinstance(least, BestErrorBound):
-            raise TypeError("a certificate holds an evaluation and a least error")
-        return cls(evaluation, least, values["records_per_user"])

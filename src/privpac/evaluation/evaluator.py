@@ -451,6 +451,11 @@ class EvaluationPlan:
     cells: CellKind
     neighbours: Neighbours
 
+    def to_dict(self) -> dict[str, object]:
+        """Everything as JSON: exact numbers as text."""
+        numbers = {name: getattr(self, name) for name in ("n_users", "sample", "population", "cells")}
+        return numbers | {name: str(getattr(self, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
+
     def __str__(self) -> str:
         return (
             f"{self.n_users:,} people, epsilon {float(self.epsilon):g}, {self.neighbours}: an error of "

@@ -23,7 +23,7 @@ from functools import lru_cache
 from math import comb
 from typing import Any, Literal
 
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, frozen
 from flint import arb
 
 from privpac.bisection import half_way, least_from, narrow
@@ -32,7 +32,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, as_arb, precision, rational
 from privpac.guarantee import Neighbours, Unit, positive_int
 from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole, whole_list
-from privpac.result import register
+from privpac.result import Saved, register
 
 # Intervals that hold: for sums with discrete Laplace noise, and for means of people drawn from one law.
 #
@@ -266,7 +266,7 @@ NO_LIFT = "no better than a constant, as far as this can tell: the interval of i
 
 @register("evaluation")
 @frozen(slots=False, field_transformer=named)
-class Evaluation(Shown):
+class Evaluation(Shown, Saved):
     """A private table of right and wrong predictions.
 
     ``sums`` are in units of ``1/levels`` of a person (weight ``"user"``) or in records (``"record"``); ``noise`` is the
@@ -539,10 +539,6 @@ class Evaluation(Shown):
         return "\n".join(lines)
 
     # Storage
-
-    def to_dict(self) -> dict[str, object]:
-        own: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(type(self))}
-        return own | {"sums": list(self.sums), "neighbours": str(self.neighbours), "unit": str(self.unit)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:

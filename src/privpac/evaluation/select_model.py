@@ -27,7 +27,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.methods.base import Bound, Learner
 from privpac.methods.hybrid import HybridSelection
 from privpac.parameters import named, probability
-from privpac.result import Released, register
+from privpac.result import Released, Saved, register
 from privpac.rules.base import Rule, binary
 from privpac.rules.enumerated import EnumeratedClass, dense_fold, limited
 from privpac.rules.profile import Profile, Statistic
@@ -40,24 +40,18 @@ if TYPE_CHECKING:
 
 @register("chosen")
 @frozen(slots=False)
-class Chosen:
+class Chosen(Saved):
     """The name of a model, and of those it was chosen from."""
 
     name: str
     among: tuple[str, ...]
 
+    def __attrs_post_init__(self) -> None:
+        if self.name not in self.among:
+            raise ParameterError("the name of a chosen model must be among those it was chosen from")
+
     def __str__(self) -> str:
         return f"{self.name} (chosen from {', '.join(self.among)})"
-
-    def to_dict(self) -> dict[str, object]:
-        return {"name": self.name, "among": list(self.among)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Chosen:
-        among = tuple(values["among"])
-        if not all(isinstance(name, str) for name in among) or values["name"] not in among:
-            raise ParameterError("the name of a chosen model must be among those it was chosen from")
-        return cls(values["name"], among)
 
 
 @frozen(slots=False, eq=False)

@@ -5,7 +5,7 @@
 there.
 """
 
-from privpac.ledger.ledger import BudgetLedger
+from privpac.ledger.ledger import BudgetLedger, LedgerLike
 from privpac.ledger.queries import Answer, Ask
 from privpac.ledger.records import Balance, CompositionRule, Receipt, Spend
 from privpac.ledger.releases import Releasable, check_room, release
@@ -16,6 +16,7 @@ __all__ = [
     "Balance",
     "BudgetLedger",
     "CompositionRule",
+    "LedgerLike",
     "Receipt",
     "Releasable",
     "Spend",

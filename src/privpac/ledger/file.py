@@ -566,7 +566,8 @@ class LedgerFile:
                         raise
         except FileNotFoundError:
             raise LedgerUnavailable(
-                f"there is no ledger {self.name}; make one on purpose with BudgetLedger.create"
+                f"there is no ledger {self.name}; make one with BudgetLedger.create({str(self.path)!r}, epsilon=3, "
+                f'dataset="NAME"), or: privpac ledger new {self.path} --epsilon 3 --dataset NAME'
             ) from None
         except OSError as error:
             raise LedgerUnavailable(

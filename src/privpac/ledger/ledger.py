@@ -13,12 +13,13 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import copy
-from typing import Any
+from html import escape
+from typing import Any, TypeAlias
 
-from attrs import fields
+from attrs import fields, frozen
 
 from privpac.display import Shown
 from privpac.errors import (
@@ -29,7 +30,8 @@ from privpac.errors import (
     LedgerUnavailable,
     ParameterError,
 )
-from privpac.guarantee import Guarantee
+from privpac.exact import Rational, rational, shown
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.ledger.file import LedgerFile, make_file
 from privpac.ledger.queries import QueryLog
 from privpac.ledger.records import (
@@ -46,44 +48,49 @@ from privpac.ledger.records import (
 from privpac.parameters import plain_text, seconds
 
 _HEAD = re.compile("[0-9a-f]{12,64}")
+LedgerLike: TypeAlias = "BudgetLedger | str | os.PathLike[str]"
+"""A ledger, or the path of its file."""
 
 
 class BudgetLedger(Shown):
     """A budget that a crash or a second process cannot reset.
 
-    ``BudgetLedger(path, budget, rule, dataset)`` makes the file if there is none and otherwise insists that it was
-    made with exactly these (``LedgerMismatch``); ``create`` refuses an existing file, ``open`` a missing one.
+    ``BudgetLedger.create(path, epsilon=3, dataset="visits")`` makes a ledger and refuses an existing file;
+    ``BudgetLedger(path)`` and ``BudgetLedger.open(path)`` use one that is there.  With a budget ``BudgetLedger(path,
+    epsilon=3, dataset="visits")`` makes the file if there is none and otherwise insists that it was made with exactly
+    these (``LedgerMismatch``).  Whatever takes ``ledger=`` takes the path as well.
     ``dataset`` is a declared name, never a hash of the data.  Threads may share one object; after a fork both
     processes may go on with it.
 
     Parameters
     ----------
     path : path
-        The ledger's file; made if there is none.
-    budget : Guarantee
-        What all spends together may cost.
+        The ledger's file; with a budget it is made if there is none.
+    budget : Guarantee, optional
+        What all spends together may cost; or name its numbers, ``epsilon=3``.
     rule : CompositionRule or str
         How spends are added up.
     dataset : str
         A declared name, never a hash of the data.
+    epsilon, delta, unit, neighbours
+        The budget in place of a ``Guarantee``.
     timeout : float
         Seconds to wait for another process.
 
     Raises
     ------
     LedgerMismatch, LedgerCorrupt, LedgerUnavailable
-        The file was made with other values, or is not a sound ledger.
+        The file was made with other values, is not a sound ledger, or is not there.
 
     Examples
     --------
     >>> import tempfile
-    >>> budget = Guarantee(2, unit="user", neighbours="add-remove")
     >>> spend = Guarantee("1/2", unit="user", neighbours="add-remove")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with BudgetLedger(f"{folder}/budget.ledger", budget, dataset="visits") as ledger:
+    ...     with BudgetLedger.create(f"{folder}/budget.ledger", epsilon=2, dataset="visits") as ledger:
     ...         entry = ledger.spend(spend, label="first rule")
-    ...         str(ledger.remaining())
-    '(1.5, 0)'
+    ...         print(ledger)
+    visits: (1.5, 0) of (2, 0) left after 1 spend; show() lists them
     """
 
     _expected = ""
@@ -92,14 +99,21 @@ class BudgetLedger(Shown):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        budget: Guarantee,
+        budget: Guarantee | None = None,
         rule: CompositionRule | str = CompositionRule.BASIC,
         dataset: str = "",
         *,
+        epsilon: Rational | None = None,
+        delta: Rational = 0,
+        unit: Unit | str = Unit.USER,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         timeout: float = 30.0,
     ) -> None:
-        wanted = settings_of(budget, rule, dataset)
         self._file = LedgerFile(path, seconds(timeout, "timeout"))
+        if budget is None and epsilon is None and not dataset:
+            self._load()
+            return
+        wanted = settings_of(_budget(budget, epsilon, delta, unit, neighbours), rule, dataset)
         if not os.path.lexists(self._file.path):
             with suppress(FileExistsError):  # another process was faster; what it made is checked like any other
                 make_file(self._file.path, _new(wanted))
@@ -115,14 +129,19 @@ class BudgetLedger(Shown):
     def create(
         cls,
         path: str | os.PathLike[str],
-        budget: Guarantee,
+        budget: Guarantee | None = None,
         rule: CompositionRule | str = CompositionRule.BASIC,
         dataset: str = "",
         *,
+        epsilon: Rational | None = None,
+        delta: Rational = 0,
+        unit: Unit | str = Unit.USER,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         timeout: float = 30.0,
     ) -> BudgetLedger:
-        """Make a new ledger; an existing file is refused."""
-        wanted = settings_of(budget, rule, dataset)
+        """Make a new ledger, ``BudgetLedger.create(path, epsilon=3, dataset="visits")``; an existing file is
+        refused."""
+        wanted = settings_of(_budget(budget, epsilon, delta, unit, neighbours), rule, dataset)
         file = LedgerFile(path, seconds(timeout, "timeout"))
         try:
             make_file(file.path, _new(wanted))
@@ -178,6 +197,28 @@ class BudgetLedger(Shown):
     def queries(self) -> QueryLog:
         """What the ledger's prediction sessions have answered."""
         return QueryLog(self._file)
+
+    @classmethod
+    def of(cls, ledger: LedgerLike) -> BudgetLedger:
+        """A ledger as it is, or the one at a path: what ``ledger=`` means everywhere."""
+        if isinstance(ledger, BudgetLedger):
+            return ledger
+        if not isinstance(ledger, (str, os.PathLike)):
+            raise TypeError(
+                f"ledger must be a BudgetLedger or the path of its file, got {type(ledger).__name__}; make one with "
+                "BudgetLedger.create"
+            )
+        return cls.open(ledger)
+
+    def __str__(self) -> str:
+        with self._file.reading() as state:
+            last = state.last
+        count = last.seq if last else 0
+        left, whole = self._account.left(last), Balance(self.budget.epsilon, self.budget.delta)
+        return (
+            f"{self.dataset}: {left} of {whole} left after {count} spend{'s' * (count != 1)}"
+            f"{'; show() lists them' * bool(count)}"
+        )
 
     def __repr__(self) -> str:
         return f"<BudgetLedger {self.dataset!r}: {self.budget.summary}, {self.rule} rule>"
@@ -272,6 +313,35 @@ class BudgetLedger(Shown):
         with self._file.reading(lambda head, spend: None if spend is None else spends.append(spend)):
             return tuple(spends)
 
+    def show(self) -> LedgerTable:
+        """What was spent, when and on what: a table to print, or to look at in a notebook.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = BudgetLedger.create(f"{folder}/budget.ledger", epsilon=2, dataset="visits")
+        ...     entry = ledger.spend(Guarantee("1/2", unit="user", neighbours="add-remove"), label="first rule")
+        ...     [(row["epsilon"], row["what"]) for row in ledger.show()], ledger.show().left
+        ([('1/2', 'first rule')], '(1.5, 0)')
+        """
+        spends = self.history()
+        zcdp = self.rule is CompositionRule.ZCDP
+        rows = [
+            {"no.": str(one.seq), "when": one.at, "epsilon": shown(one.eps), "delta": shown(one.delta)}
+            | ({"rho": shown(one.rho or 0)} if zcdp else {})
+            | {"what": one.label}
+            for one in spends
+        ]
+        left = self._account.left(spends[-1] if spends else None)
+        return LedgerTable(self.dataset, self.budget.summary, str(left), tuple(rows))
+
+    def bought(self, guarantee: Guarantee, label: str) -> tuple[int, str]:
+        """How often the ledger has paid this price for something with this label, and when last: public, as its lines
+        are.  Behind the first checkpoint only the last spend is looked at."""
+        with self._file.reading() as state:
+            spends = state.spends if state.spends is not None else (state.last,) if state.last else ()
+        same = [one for one in spends if (one.label, one.eps, one.delta) == (label, guarantee.epsilon, guarantee.delta)]
+        return len(same), same[-1].at if same else ""
+
     def head(self) -> str:
         """The hash that fixes the whole history."""
         with self._file.reading() as state:
@@ -306,6 +376,66 @@ class BudgetLedger(Shown):
         }
         body["spends"] = [dict(zip((f.name for f in fields(type(row))), row.row())) for row in rows]
         return json.dumps(body, indent=1)
+
+
+@frozen(slots=False, repr=False)
+class LedgerTable:
+    """The spends of a ledger as texts, oldest first; ``print`` shows them, a notebook draws a table."""
+
+    dataset: str
+    budget: str
+    left: str
+    rows: tuple[dict[str, str], ...]
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def title(self) -> str:
+        """The dataset, its budget, and what is left."""
+        return f"dataset {self.dataset}: budget {self.budget}; left {self.left}"
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return f"nothing was spent yet\n{self.title}"
+        lines = [dict(zip(self.rows[0], self.rows[0])), *self.rows]
+        widths = {name: max(len(line[name]) for line in lines) for name in self.rows[0]}
+        table = ["  ".join(line[name].ljust(widths[name]) for name in widths).rstrip() for line in lines]
+        return "\n".join([*table, "", self.title])
+
+    __repr__ = __str__  # a prompt shows the table
+
+    def _repr_html_(self) -> str:
+        lines = [("th", dict(zip(self.rows[0], self.rows[0])))] if self.rows else []
+        lines += [("td", row) for row in self.rows]
+        body = "".join(
+            "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in line.values()) + "</tr>"
+            for tag, line in lines
+        )
+        return f"<p>{escape(self.title)}</p><table>{body}</table>"
+
+
+def _budget(
+    budget: Guarantee | None,
+    epsilon: Rational | None,
+    delta: Rational,
+    unit: Unit | str,
+    neighbours: Neighbours | str,
+) -> Guarantee:
+    """A budget as it is, or made of its numbers."""
+    if epsilon is None:
+        if not isinstance(budget, Guarantee):
+            raise TypeError(
+                f"a new ledger needs a budget, got {type(budget).__name__}: BudgetLedger.create(path, epsilon=3, "
+                'dataset="visits"); a ledger that is there is used with BudgetLedger(path)'
+            )
+        return budget
+    if budget is not None:
+        raise ParameterError("the budget says its epsilon already: leave out epsilon=, or leave out budget=")
+    return Guarantee(rational(epsilon, "epsilon", above=0), delta, unit=unit, neighbours=neighbours)
 
 
 def _head_of(value: str) -> str:

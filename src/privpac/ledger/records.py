@@ -257,7 +257,7 @@ class Account:
 def settings_of(budget: Guarantee, rule: CompositionRule | str, dataset: str) -> dict[str, str]:
     if not isinstance(budget, Guarantee):
         raise TypeError(
-            f"budget must be a Guarantee, got {type(budget).__name__}; an existing ledger is opened with "
+            f"budget must be a Guarantee or a number, got {type(budget).__name__}; an existing ledger is opened with "
             "BudgetLedger.open"
         )
     rule = one_of(CompositionRule, rule, "rule")

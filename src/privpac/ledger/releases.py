@@ -20,7 +20,7 @@ from privpac.errors import (
     ParameterError,
 )
 from privpac.guarantee import Guarantee, Neighbours
-from privpac.ledger.ledger import BudgetLedger
+from privpac.ledger.ledger import BudgetLedger, LedgerLike
 from privpac.parameters import plain_text, seconds
 from privpac.result import Released
 from privpac.rng import Rng, _insecure, secret_rng
@@ -56,7 +56,7 @@ def release(
     data: Any,
     *,
     rng: Rng | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
     label: str | None = None,
     spend_id: str | None = None,
     expected_head: str | None = None,
@@ -73,7 +73,7 @@ def release(
     rng : Rng, optional
         The system's randomness unless given; seeded ones are refused with a ledger and give a result without a
         guarantee otherwise.
-    ledger : BudgetLedger, optional
+    ledger : BudgetLedger or path, optional
         Where the spend is written first.
     label : str, optional
         Public.  What the ledger's entry is called.
@@ -110,6 +110,7 @@ def release(
     """
     start = time.monotonic()
     rng = secret_rng(rng)
+    ledger = None if ledger is None else BudgetLedger.of(ledger)
     if not rng.secure and (ledger is not None or not _insecure.get()):
         where = "a ledger pays for system randomness only" if ledger is not None else "this generator is for tests only"
         raise InsecureRandomnessError(
@@ -124,8 +125,10 @@ def release(
         raise ParameterError("expected_head is the head of a ledger, but no ledger was given; pass ledger=")
     if learner.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
         raise IncompatibleGuarantees(_PART)
+    again: tuple[str, ...] = ()
     if ledger is not None:
         ledger.check_room(price, spend_id)
+        again = _again(ledger, price, label)
     bound = learner.bind(data)
     try:
         paid = {}
@@ -134,8 +137,8 @@ def release(
             receipt.use()
             paid = {"dataset": ledger.dataset, "receipt": receipt.spend_id}
         released = _draw(learner, bound, rng)
-        if paid and isinstance(released, Released):
-            released = evolve(released, about={**released.about, **paid})
+        if isinstance(released, Released) and ledger is not None:  # a prediction session has no such places
+            released = evolve(released, about={**released.about, **paid}, warnings=(*released.warnings, *again))
         return released if rng.secure else evolve(released, guarantee=None, insecure=True)
     finally:
         _wait(deadline)
@@ -155,8 +158,22 @@ def _draw(learner: Releasable, bound: Any, rng: Rng) -> Released:
     raise failed from None  # outside, so that no traceback carries what went wrong
 
 
-def check_room(learner: Releasable, ledger: BudgetLedger | None) -> None:
+def _again(ledger: BudgetLedger, price: Guarantee, label: str) -> tuple[str, ...]:
+    """Whether the ledger paid the same price for the same before, as when a notebook's cell is run twice: its own lines
+    say so, which are public; that the data were the same it does not know."""
+    times, last = ledger.bought(price, label)
+    if not times:
+        return ()
+    often = "once" if times == 1 else f"{times} times"
+    return (
+        f"this spends again: the ledger paid {price.summary} for {label!r} {often} before, last at {last}; a saved "
+        "result is read again free of charge (save, load)",
+    )
+
+
+def check_room(learner: Releasable, ledger: LedgerLike | None) -> None:
     """Refuse what the ledger cannot pay for (``BudgetExhausted``), before any data are looked at."""
+    ledger = None if ledger is None else BudgetLedger.of(ledger)
     price = _price(learner, ledger)
     if ledger is not None:
         ledger.check_room(price)

@@ -22,8 +22,8 @@ from attrs import evolve, field, frozen
 from privpac.composition import compose_basic
 from privpac.data.users import check_users
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.exact import Rational, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import whole_law
 from privpac.law.sampling import Part, near_reach, sample_near, sample_steps
@@ -36,7 +36,7 @@ from privpac.rules.profile import Profile, Statistic, Table
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 ITEM_LEVEL = (
     "no user column: single records are protected, not people; someone with many records is protected much less"
@@ -76,7 +76,7 @@ class Learner(ABC):
         """
         return None
 
-    def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> Released:
+    def learn(self, data: Users, *, rng: Rng | None = None, ledger: LedgerLike | None = None) -> Released:
         """Validate, spend, touch the data, return."""
         return release(self, data, rng=rng, ledger=ledger, label=type(self).__name__)
 

@@ -32,7 +32,7 @@ from privpac.rng import Rng
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 DEFAULT_GRID = tuple(1 << k for k in range(21))
 """1, 2, 4 … 2**20 records."""
@@ -147,7 +147,7 @@ def private_cap(
     grid: Iterable[int] = DEFAULT_GRID,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     rng: Rng | None = None,
-    ledger: BudgetLedger | None = None,
+    ledger: LedgerLike | None = None,
 ) -> Released:
     """A number of records that about the share ``quantile`` of the users do not exceed; ``.value`` is the cap.
 

@@ -37,8 +37,7 @@ from attrs import evolve, field, frozen
 
 from privpac.arrays import Floats64
 from privpac.bisection import least, least_between
-from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
+from privpac.exact import Rational, positive_int, rational
 from privpac.law import Law
 from privpac.law.blocks import Cell
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of
@@ -53,11 +52,11 @@ from privpac.methods.regret import (
     read_theta,
     regret_factors,
 )
-from privpac.parameters import DEFAULT_LEVELS, bounds, named, own_clip, penalty, whole
+from privpac.parameters import DEFAULT_LEVELS, bounds, named, whole
 from privpac.result import Released
 from privpac.rng import Rng
 from privpac.rules.base import ConceptClass
-from privpac.rules.profile import HybridStatistic, Profile, Step
+from privpac.rules.profile import HybridStatistic, Profile, Step, own_clip
 from privpac.sample_size import LIMIT, MOST_READ, SLACK, Certificate, fewest, numbers_up_to, open_unit
 from privpac.special import binom
 
@@ -180,6 +179,23 @@ def _read(
     rate = read_theta(theta)
     excess = open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha")
     return rate, excess, open_unit(beta, "beta"), math.log(positive_int(size, "size")), positive_int(levels, "levels")
+
+
+_MOST_PENALTY = 1 << 60
+
+
+def penalty(theta: Fraction, bits: int, levels: int) -> tuple[int, int]:
+    """``K = floor(4 bits levels/theta)``, the most that optimism is worth to the mean score, and ``B = floor(bits
+    levels/theta)``, what it pays in any case.
+
+    Scores are 64-bit integers, so both end at 2**60: at an epsilon of about 1e-13, where no rule is told from another.
+    Any constants are private; the certificates speak of these.
+
+    >>> penalty(Fraction(1, 4), 1, 840)
+    (13440, 3360)
+    """
+    votes = bits * levels / Fraction(theta)
+    return min(math.floor(4 * votes), _MOST_PENALTY), min(math.floor(votes), _MOST_PENALTY)
 
 
 def _penalty(theta: Rational, size: int, levels: int) -> tuple[float, float]:

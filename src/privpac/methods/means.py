@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import isqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -33,7 +33,14 @@ from attrs import field, frozen
 from privpac.arrays import Codes, Ints
 from privpac.data import Domain, UserData
 from privpac.data.loops import jit
-from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
+from privpac.errors import (
+    IncompatibleGuarantees,
+    InfeasibleError,
+    ParameterError,
+    SchemaError,
+    TooLargeError,
+    did_you_mean,
+)
 from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import Law
@@ -42,13 +49,11 @@ from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest
 from privpac.methods.base import Learner
 from privpac.methods.trimmed import distance_of, no_release, public_count, read_slots, spreads, trimmed_sums
 from privpac.parameters import (
-    Composed,
     bounds,
     columns_or_none,
     fraction,
     fraction_or_none,
     named,
-    part,
     privacy,
     probability,
     probability_or_zero,
@@ -57,7 +62,7 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
-from privpac.result import Released, register
+from privpac.result import Released, Saved, register
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -83,7 +88,7 @@ def _read_means(values: Iterable[Rational]) -> tuple[Fraction, ...]:
 
 @register("mean-vector")
 @frozen(slots=False)
-class MeanVector:
+class MeanVector(Saved):
     """Published means, one rational for each column."""
 
     features: tuple[str, ...] = field(converter=_read_names)
@@ -98,13 +103,6 @@ class MeanVector:
 
     def __str__(self) -> str:
         return ", ".join(f"mean of {name} = {float(value):.6g}" for name, value in zip(self.features, self.values))
-
-    def to_dict(self) -> dict[str, object]:
-        return {"features": list(self.features), "values": list(self.values)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(tuple(values["features"]), tuple(values["values"]))
 
 
 # Users' means
@@ -167,7 +165,7 @@ class MeanReading:
     spacing: Fraction
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class Gate:
     """The release test in front of an answer.  All public.
 
@@ -183,14 +181,14 @@ class Gate:
         A public number of seats, under add-remove.
     """
 
-    ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    _ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
     share: Fraction = field(default=Fraction(1, 4), converter=probability)
     failure: Fraction = field(default=DEFAULT_FAILURE, converter=probability_or_zero)
     slots: int | None = None
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class MeanLearner(Composed, Learner):
+@frozen(slots=False, field_transformer=named)
+class MeanLearner(Gate, Learner):
     """What learners of means share.  All parameters are public.
 
     Parameters
@@ -207,8 +205,6 @@ class MeanLearner(Composed, Learner):
         Steps in which a user's mean is counted; default 1000.
     max_records : int, optional
         How many records of a user are read at most.
-    gate : Gate
-        Given by its own parameters: ``ladder``, ``share``, ``failure``, ``slots``.
     """
 
     epsilon: Fraction = field(converter=privacy)
@@ -218,22 +214,21 @@ class MeanLearner(Composed, Learner):
     features: tuple[str, ...] | None = field(kw_only=True, default=None, converter=columns_or_none)
     levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_MEAN_LEVELS))
     max_records: int | None = field(kw_only=True, default=None, converter=whole_or_none)
-    gate: Gate = part(Gate)
 
     title: ClassVar[str]
 
     def __attrs_post_init__(self) -> None:
-        read_slots(self.gate.slots, self.neighbours)
+        read_slots(self.slots, self.neighbours)
         _ = self.test
 
     @cached_property
     def test(self) -> ReleaseTest:
         """The release test: ``share`` of epsilon and all of delta."""
         return ReleaseTest(
-            self.gate.share * self.epsilon,
+            self.share * self.epsilon,
             self.delta,
-            ladder=self.gate.ladder,
-            failure=self.gate.failure,
+            ladder=self._ladder,
+            failure=self.failure,
             unit=self.unit,
             neighbours=self.neighbours,
         )
@@ -246,11 +241,11 @@ class MeanLearner(Composed, Learner):
     @property
     def answer_epsilon(self) -> Fraction:
         """What is left for the noise."""
-        return (1 - self.gate.share) * self.epsilon
+        return (1 - self.share) * self.epsilon
 
     @property
     def guarantee(self) -> Guarantee:
-        slots = "" if self.gate.slots is None else f", {self.gate.slots} slots"
+        slots = "" if self.slots is None else f", {self.slots} slots"
         how = f"{type(self).__name__} behind a release test" + slots
         return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, derivation=(how,))
 
@@ -264,7 +259,8 @@ class MeanLearner(Composed, Learner):
         names = tuple(data.features) if self.features is None else self.features
         unknown = [name for name in names if name not in data.features]
         if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}") from None
+            near = did_you_mean(unknown[0], data.features)
+            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}{near}") from None
         domains = {name: data.features[name] for name in names}
         odd = [name for name, domain in domains.items() if domain is None or not domain.stepped]
         if odd:
@@ -272,7 +268,7 @@ class MeanLearner(Composed, Learner):
                 f"columns {odd} have no declared range of evenly spaced numbers; declare Integers or Grid in UserData"
             )
         users = data if self.max_records is None else data.max_records(self.max_records)
-        n = public_count(users, self.gate.slots)
+        n = public_count(users, self.slots)
         return MeanBound(users, {name: domain for name, domain in domains.items() if domain is not None}, n)
 
     # Laws
@@ -309,7 +305,7 @@ class MeanLearner(Composed, Learner):
         found = bound.users.fold(
             _Means(tuple((name, domain.size) for name, domain in bound.features.items()), self.levels)
         )
-        slots = self.gate.slots
+        slots = self.slots
         if slots is None:
             return found
         empty = np.full((max(0, slots - len(found)), found.shape[1]), self.levels // 2, np.int64)
@@ -342,8 +338,8 @@ def _read_width(width: Rational | Mapping[str, Rational]) -> Widths:
     return rational(width, "width", above=0)
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class TrimmedMean(MeanLearner):  # type: ignore[override]
+@frozen(slots=False, field_transformer=named)
+class TrimmedMean(MeanLearner):
     """Means of a few columns.
 
     Parameters
@@ -373,26 +369,6 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
     trim: int | None = field(kw_only=True, default=None, converter=whole_or_none)
 
     title: ClassVar[str] = "trimmed mean"
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            epsilon: Rational,
-            delta: Rational,
-            neighbours: Neighbours | str = ...,
-            unit: Unit | str = ...,
-            *,
-            features: str | Iterable[str] | None = ...,
-            levels: int = ...,
-            max_records: int | None = ...,
-            ladder: int | None = ...,
-            share: Rational = ...,
-            failure: Rational = ...,
-            slots: int | None = ...,
-            width: Rational | Mapping[str, Rational],
-            trim: int | None = ...,
-        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -502,7 +478,7 @@ def friendly_sensitivity(width: Fraction, n: int, ladder: int, crowd: int) -> Fr
     return 2 * width * (1 + Fraction(ladder, crowd)) / (n - ladder)
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class Friendship:
     """When two users are friends, and how the mean is released.  All public.
 
@@ -519,7 +495,7 @@ class Friendship:
     """
 
     width: Fraction = field(converter=fraction, metadata=bounds(above=0))
-    crowd: int | None = field(default=None, converter=whole_or_none)
+    _crowd: int | None = field(default=None, converter=whole_or_none)
     norm: str = "l2"
     spacing: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
 
@@ -528,14 +504,9 @@ class Friendship:
             raise ParameterError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}")
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class FriendlyMean(MeanLearner):
+@frozen(slots=False, field_transformer=named)
+class FriendlyMean(Friendship, MeanLearner):
     """Mean of several columns together.  O(n**2) comparisons.
-
-    Parameters
-    ----------
-    friendship : Friendship
-        Given by its own parameters: ``width``, ``crowd``, ``norm``, ``spacing``.
 
     Raises
     ------
@@ -552,34 +523,11 @@ class FriendlyMean(MeanLearner):
     (3, 6, True)
     """
 
-    friendship: Friendship = part(Friendship)
-
     title: ClassVar[str] = "friendly mean"
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            epsilon: Rational,
-            delta: Rational,
-            neighbours: Neighbours | str = ...,
-            unit: Unit | str = ...,
-            *,
-            features: str | Iterable[str] | None = ...,
-            levels: int = ...,
-            max_records: int | None = ...,
-            ladder: int | None = ...,
-            share: Rational = ...,
-            failure: Rational = ...,
-            slots: int | None = ...,
-            width: Rational,
-            crowd: int | None = ...,
-            norm: str = ...,
-            spacing: Rational | None = ...,
-        ) -> None: ...
-
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
+        Friendship.__attrs_post_init__(self)
+        MeanLearner.__attrs_post_init__(self)
         if self.ladder < 1:
             raise ParameterError("ladder must be at least 1 for a friendly mean")
         if self.crowd < self.ladder:
@@ -590,12 +538,12 @@ class FriendlyMean(MeanLearner):
     @property
     def crowd(self) -> int:
         """D: friends that a user needs."""
-        return 2 * self.ladder if self.friendship.crowd is None else self.friendship.crowd
+        return 2 * self.ladder if self._crowd is None else self._crowd
 
     def steps_width(self, d: int) -> int:
         """The width in steps; rounding moves each vector by at most half a step in every column."""
-        slack = {"l1": d, "l2": root_up(d), "linf": 1}[self.friendship.norm]
-        exact = self.friendship.width * self.levels
+        slack = {"l1": d, "l2": root_up(d), "linf": 1}[self.norm]
+        exact = self.width * self.levels
         return -(-exact.numerator // exact.denominator) + slack
 
     def sensitivity(self, n: int, d: int) -> Fraction:
@@ -606,16 +554,16 @@ class FriendlyMean(MeanLearner):
         """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
         d``."""
         moved = self.sensitivity(n, d)
-        g = moved / (8 * root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
+        g = moved / (8 * root_up(d)) if self.spacing is None else self.spacing
         ratio = moved / g
-        factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.friendship.norm]
+        factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.norm]
         return g, factor + d
 
     def bind(self, data: Users) -> MeanBound:
         bound = super().bind(data)
-        n, d, width = bound.n_users, len(bound.features), self.friendship.width
-        farthest = {"l1": d, "l2": d, "linf": 1}[self.friendship.norm]  # of l2: squared
-        if (width * width if self.friendship.norm == "l2" else width) > farthest:
+        n, d, width = bound.n_users, len(bound.features), self.width
+        farthest = {"l1": d, "l2": d, "linf": 1}[self.norm]  # of l2: squared
+        if (width * width if self.norm == "l2" else width) > farthest:
             raise ParameterError(
                 f"width is in units of the columns' whole ranges (0.1: a tenth of the range), and nobody is {width} "
                 "apart; give a width of at most 1 for one column"
@@ -630,8 +578,8 @@ class FriendlyMean(MeanLearner):
         return {
             "ladder": self.ladder,
             "crowd": self.crowd,
-            "width": self.friendship.width,
-            "norm": self.friendship.norm,
+            "width": self.width,
+            "norm": self.norm,
             "levels": self.levels,
             "spacing": self.grid(bound.n_users, len(bound.features))[0],
         }
@@ -639,7 +587,7 @@ class FriendlyMean(MeanLearner):
     def read(self, bound: MeanBound) -> MeanReading:
         n, d = bound.n_users, len(bound.features)
         g, moved = self.grid(n, d)
-        found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self.crowd, self.friendship.norm)
+        found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self.crowd, self.norm)
         # Nobody has weight only where nothing is ever released.
         mean = found.mean if found.mean is not None else (Fraction(0),) * d
         places = [int(value / g + Fraction(1, 2)) for value in mean]

@@ -20,12 +20,12 @@ from attrs import evolve, field, frozen
 from privpac.data import Domain
 from privpac.data.domains import domain_text
 from privpac.errors import InfeasibleError, ParameterError, PrivpacError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of
+from privpac.exact import Rational
+from privpac.guarantee import Neighbours
 from privpac.methods.base import Learner
 from privpac.methods.registry import COMMON, METHODS, Choice, PlannedMethod, build_learner, flag, learner_options
 from privpac.methods.registry import setting_text as setting_text
-from privpac.parameters import read_epsilon
+from privpac.parameters import probability, probability_or_zero, read_epsilon, relation
 from privpac.rules.base import ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
@@ -210,6 +210,8 @@ class Asked:
     target: Target
     setting: str | None = None
     n_users: int | None = None
+    every_method: bool = False
+    """Whether all rows are printed, or those that answer the question."""
     source: tuple[str, ...] = ()
     """How the class was written on the command line, where its name and domains do not say."""
 
@@ -287,16 +289,26 @@ class Target(ABC):
         number of users, and for dear certificates."""
         return self
 
+    def rivals(self, method: str) -> Sequence[str]:
+        """Other methods, by key, for the same labels as the recommended one: a better certificate of theirs is shown
+        beside its own."""
+        return ()
+
     # What is said
+
+    def certain_if(self, setting: str | None) -> str:
+        """What a certified number of a setting takes, as the end of a sentence."""
+        return "whatever they are like under the assumption below"
 
     @property
     def shown(self) -> dict[str, str]:
         """What is planned for in words, for a title."""
         return {}
 
-    def stated(self, typed: Mapping[str, str]) -> dict[str, str]:
-        """The question in words; ``typed`` are its numbers as they were given."""
-        numbers = {name: typed[name] for name in ("users", "epsilon", "alpha") if name in typed}
+    def stated(self, given: Mapping[str, object]) -> dict[str, str]:
+        """The question in words; ``given`` are its numbers as they were given."""
+        typed = {name: setting_text(value) for name, value in given.items()}
+        numbers: dict[str, str] = {name: typed[name] for name in ("users", "epsilon", "alpha") if name in typed}
         if self.delta > 0:
             numbers["delta"] = f"{float(self.delta):g}"
         rest = {"beta": typed["beta"], "neighbours": str(self.neighbours)}
@@ -349,12 +361,12 @@ def read_goal(
     epsilon: Rational, alpha: Rational, beta: Rational, neighbours: Neighbours | str, *delta: Rational | None
 ) -> dict[str, Any]:
     """The numbers that all targets share, read and checked; with a ``delta`` for those that have one, None being 0."""
-    given = [rational(0 if one is None else one, "delta", minimum=0, below=1) for one in delta]
+    given = [probability_or_zero(0 if one is None else one, "delta") for one in delta]
     return {
         "epsilon": read_epsilon(epsilon),
-        "alpha": rational(alpha, "alpha", above=0, below=1),
-        "beta": rational(beta, "beta", above=0, below=1),
-        "neighbours": one_of(Neighbours, neighbours, "neighbours"),
+        "alpha": probability(alpha, "alpha"),
+        "beta": probability(beta, "beta"),
+        "neighbours": relation(neighbours),
         **dict(zip(("delta",), given)),
     }
 

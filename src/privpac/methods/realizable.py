@@ -18,8 +18,8 @@ from attrs import field, frozen
 
 from privpac.arrays import Floats64
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, positive_int
+from privpac.exact import Rational, positive_int, rational
+from privpac.guarantee import Neighbours
 from privpac.law import Law
 from privpac.methods.base import Bound, Selection, drawn_id, profile_of, public_table, shown_table
 from privpac.methods.registry import PlannedMethod

@@ -28,7 +28,7 @@ from attrs import field, frozen
 from privpac import methods as learners
 from privpac.data import Domain
 from privpac.device.tasks import KINDS
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, did_you_mean
 from privpac.exact import Rational, rational, shown
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.methods.agreement.agreement_learner import AgreedRules, by_agreement
@@ -455,7 +455,8 @@ def register_method(method: Method) -> None:
 def method_named(name: str) -> Method:
     """The method with a name."""
     if not isinstance(name, str) or name not in METHODS:
-        raise ParameterError(f"method must be 'auto' or one of {', '.join(sorted(METHODS))}; got {name!r}")
+        known = ", ".join(sorted(METHODS))
+        raise ParameterError(f"method must be 'auto' or one of {known}; got {name!r}{did_you_mean(name, METHODS)}")
     return METHODS[name]
 
 
@@ -554,25 +555,6 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
     return rule_class(rule, features)
 
 
-def rules_named(rule: object, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
-    """What a plan is asked for: a name of a kind of rule becomes a class over ``features``; all else stays."""
-    if not isinstance(rule, str) or rule not in (*RULES, *KINDS):
-        if features is not None:
-            raise ParameterError("features go with a rule by its name, such as 'stump'; a class brings its own columns")
-        return rule
-    if not features:
-        raise ParameterError(
-            f"the rule {rule!r} needs its columns: give features={{'age': Integers(0, 99)}}, or a class such as "
-            "Thresholds(Integers(0, 99))"
-        )
-    if not isinstance(features, Mapping):
-        raise TypeError(
-            f"features must be columns with their domains, such as {{'age': Integers(0, 99)}}, got "
-            f"{type(features).__name__}"
-        )
-    return named_class(rule, features, "agreement" if agreement else "auto")
-
-
 # Its learner
 
 
@@ -599,11 +581,27 @@ def build_learner(method: str, common: Mapping[str, object], options: Mapping[st
     strange = sorted(set(given) - set(own))
     if strange:
         allowed = ", ".join(own)
+        near = did_you_mean(strange[0], (*own, *PUBLIC_FACTS, *_OF_LEARN))
         raise ParameterError(
             f"unknown option {strange[0]!r}: the method {method!r} takes {allowed or 'none'}; leave {strange[0]} out"
+            f"{near or _who_takes(strange[0], common.get(chosen.subject))}"
         )
     built: Learner = chosen.load()(**common, **chosen.preset, **given)
     return built
+
+
+_OF_LEARN = ("method", "setting", "neighbours", "max_records", "ledger", "not_before", "evaluate", "certify", "ids")
+"""Words of ``learn`` itself, for a near miss."""
+
+
+def _who_takes(option: str, concept: object) -> str:
+    """The methods that use an option, those for these rules first; nothing if there are none."""
+    using = [one for one in METHODS.values() if one.recommended and option in learner_options(one.key, {})]
+    fitting = [one for one in using if one.learns(concept)]
+    names = " or ".join(repr(one.key) for one in fitting or using)
+    if not names:
+        return ""
+    return f", or use it with method={names}{'' if fitting else ', which learn other rules'}"
 
 
 FEW, MANY = 2, 5
@@ -795,6 +793,7 @@ _FLAGS = {
     "people": "--people-are",
     "k": "--values",
     "d": "--columns",
+    "features": "--feature",
 }
 """Parameters whose options are not called like them."""
 
@@ -830,7 +829,8 @@ def read_settings(method: str, texts: Iterable[str]) -> dict[str, Any]:
             )
         if name not in allowed:
             known = ", ".join(allowed) or "none"
-            raise ParameterError(f"the method {method!r} has no parameter {name!r} to set; it has {known}")
+            near = did_you_mean(name, allowed)
+            raise ParameterError(f"the method {method!r} has no parameter {name!r} to set; it has {known}{near}")
         if name in found:
             raise ParameterError(f"the parameter {name!r} is set twice; set it once")
         found[name] = _read(allowed[name], name, value)

@@ -29,8 +29,8 @@ from attrs import evolve, field, frozen
 from privpac.arrays import Floats64
 from privpac.bisection import least
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import Rational, rational, root_up
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.exact import Rational, one_of, positive_int, rational, root_up
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import Law
 from privpac.mechanisms.laplace import Laplace
 from privpac.methods.base import Bound, Selection, count_users, drawn_id, profile_of, public_table, shown_table

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -351,6 +351,8 @@ MOST_SIMULATED_RECORDS = 1 << 14
 _NAMED = 16
 _SMALL = 1 << 12
 """Classes up to this size are simulated without being asked."""
+_MOST_COLUMNS = 16
+"""Columns that are drawn, over all numbers of records, where a number of users is searched for without being asked."""
 EPSILON_STEPS = 7
 """Of the search for the epsilon at which a mean is small enough."""
 
@@ -361,12 +363,14 @@ def simulable(n: int, m: int) -> tuple[int, int]:
     return users, min(m, max(2, MOST_SIMULATED_RECORDS // users))
 
 
-def quick_rules(concept: ConceptClass, n_users: int | None, sizes: Iterable[int], quantity: str) -> bool:
+def quick_rules(concept: ConceptClass, n_users: int | None, sizes: tuple[int, ...], quantity: str) -> bool:
     """Whether predictions for so many users, or for the search for their number, take a moment only."""
     records = 0 if n_users is None else sum(min(n_users * m, 64 * MOST_SIMULATED_RECORDS) for m in sizes)
     if quantity == "epsilon":
         records *= EPSILON_STEPS
-    return records <= 32 * MOST_SIMULATED_RECORDS and (not concept.rule_by_rule or concept.size <= _SMALL)
+    wide = n_users is None and len(concept.declared()) * len(sizes) > _MOST_COLUMNS
+    few = not wide and records <= 32 * MOST_SIMULATED_RECORDS
+    return few and (not concept.rule_by_rule or concept.size <= _SMALL)
 
 
 @frozen(slots=False)

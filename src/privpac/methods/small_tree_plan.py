@@ -277,15 +277,16 @@ class SmallTreeTarget(Target):
     """How often labels are wrong in predictions; None: as often as the best tree errs, or else the usual noise."""
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
-        own: dict[str, Any] = {"run": partial(rule_run, self, _KEY), "key": _KEY, "hard_laws": METHODS[_KEY].hard_laws}
+        own: dict[str, Any] = {"run": partial(rule_run, self, _KEY), "hard_laws": METHODS[_KEY].hard_laws}
         lines = []
         if setting != "agnostic":
+            # Beside the line for any labels it is no line of the method: nobody asked for labels without mistakes.
             right = partial(self.certificate, best_error=Fraction(0), said="some tree is right for every record")
-            lines.append(PlannedMethod(_RIGHT, right, **own))
+            lines.append(PlannedMethod(_RIGHT, right, key=_KEY if setting == "realizable" else "", **own))
         if setting != "realizable":
             said = "any labels" if self.noise is None else f"the best tree errs on at most {self.noise} of the records"
             any_ = partial(self.certificate, best_error=self.noise, said=said)
-            lines.append(PlannedMethod(_ANY, any_, **own))
+            lines.append(PlannedMethod(_ANY, any_, key=_KEY, **own))
         return lines
 
     def simulations(self, setting: str | None = None) -> list[Simulation]:
@@ -313,6 +314,10 @@ class SmallTreeTarget(Target):
         some = f", of which {read} are read, chosen by hash or otherwise at random" if read < m else ""
         found = Certificate.upper(n if n <= LIMIT else None, name, f"{said}, at most {m} records each{some}")
         return found.run_with(max_records=read) if read < m else found
+
+    def certain_if(self, setting: str | None) -> str:
+        right = setting == "realizable" or self.noise == 0
+        return "if some tree is always right" if right else super().certain_if(setting)
 
     def quick(self, plan: PlanView) -> bool:
         return len(self.concept.tests) ** 2 * len(plan.records_per_user) <= _MOST_PAIRS

@@ -34,16 +34,14 @@ from privpac.arrays import Array, Bytes, Floats64, Ints, Words
 from privpac.data.loops import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, dyadic_base, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
 from privpac.mechanisms.release_test import DEFAULT_FAILURE, ReleaseTest, smallest_K
 from privpac.methods.base import Bound, Selection, count_users
 from privpac.parameters import (
-    Composed,
     bounds,
     either,
     named,
-    part,
     probability,
     probability_or_none,
     read_epsilon,
@@ -595,7 +593,7 @@ class TrimmedBound(Bound):
     levels: int = field(kw_only=True)
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class Trimming:
     """How users are scored and trimmed.  All public; what is left out follows from public numbers.
 
@@ -629,8 +627,8 @@ class Trimming:
             raise ParameterError(f"trim must exceed ladder, got trim = {self.trim}, ladder = {self.ladder}")
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class TrimmedSelection(Composed, Selection):
+@frozen(slots=False, field_transformer=named)
+class TrimmedSelection(Trimming, Selection):
     """Exponential law over trimmed sums, behind a private test that the users agree.
 
     Parameters
@@ -639,9 +637,6 @@ class TrimmedSelection(Composed, Selection):
         The most that the promise may miss (public).
     neighbours : {"replace", "add-remove"}
         The second needs ``slots``.
-    trimming : Trimming
-        Given by its own parameters ``records_per_user`` (alone enough), ``contribution``, ``levels``, ``trim``,
-        ``ladder``, ``width``, ``effective_size``.
     share : number, optional
         The test's part of epsilon; planned with the trimming when left out.
     failure : number
@@ -667,39 +662,16 @@ class TrimmedSelection(Composed, Selection):
 
     neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
     delta: Fraction = field(kw_only=True, converter=probability)
-    trimming: Trimming = part(Trimming)
     share: Fraction | None = field(kw_only=True, default=None, converter=probability_or_none)
     failure: Fraction = field(kw_only=True, default=DEFAULT_FAILURE, converter=probability)
     slots: int | None = field(kw_only=True, default=None)
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            concept: ConceptClass,
-            epsilon: Rational,
-            unit: Unit | str = ...,
-            max_records: int | None = ...,
-            neighbours: Neighbours | str = ...,
-            *,
-            delta: Rational,
-            records_per_user: int | None = ...,
-            contribution: str = ...,
-            levels: int | None = ...,
-            trim: int | None = ...,
-            ladder: int | None = ...,
-            width: int | None = ...,
-            effective_size: int | None = ...,
-            share: Rational | None = ...,
-            failure: Rational = ...,
-            slots: int | None = ...,
-        ) -> None: ...
-
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
+        Trimming.__attrs_post_init__(self)
+        Selection.__attrs_post_init__(self)
         read_epsilon(self.epsilon)
         read_slots(self.slots, self.neighbours)
-        if self.trimming.levels is None and self._records is None:
+        if self.levels is None and self._records is None:
             raise ParameterError(
                 "declare records_per_user (public), or levels: the scale of a contribution is never taken from the data"
             )
@@ -708,13 +680,13 @@ class TrimmedSelection(Composed, Selection):
 
     @property
     def _records(self) -> int | None:
-        given = [m for m in (self.trimming.records_per_user, self.max_records) if m is not None]
+        given = [m for m in (self.records_per_user, self.max_records) if m is not None]
         return min(given) if given else None
 
     @property
     def scale(self) -> int:
         """The largest contribution of a user to a rule."""
-        scale = self.trimming.levels if self.trimming.levels is not None else self._records
+        scale = self.levels if self.levels is not None else self._records
         assert scale is not None
         return scale
 
@@ -731,25 +703,24 @@ class TrimmedSelection(Composed, Selection):
         rules' error rates.
         """
         n, m = positive_int(n_users, "n_users", minimum=0), self._records
-        if m is not None and self.trimming.contribution == "counts":
+        if m is not None and self.contribution == "counts":
             m = min(m, self.scale)
-        given = self.trimming
-        if given.trim is None and given.ladder is None and given.width is None and self.share is None:
+        if self.trim is None and self.ladder is None and self.width is None and self.share is None:
             assert m is not None
             distinct, cuts = self._distinct(n, m, size, columns)
             chosen = design_trim(n, m, self.epsilon, self.delta, distinct, self.failure, cuts=cuts)
             return TrimDesign(chosen.trim, chosen.ladder, self._scaled(chosen.width, m), chosen.share, chosen.noise)
         share = _DEFAULT_SHARE if self.share is None else self.share
-        planned = given.trim is None or given.ladder is None
-        ladder = self._test(share, given.ladder).ladder if planned or given.ladder is None else given.ladder
-        trim = max(ladder + 1, min(ladder + n // 10, (n - 1) // 2)) if given.trim is None else given.trim
+        planned = self.trim is None or self.ladder is None
+        ladder = self._test(share, self.ladder).ladder if planned or self.ladder is None else self.ladder
+        trim = max(ladder + 1, min(ladder + n // 10, (n - 1) // 2)) if self.trim is None else self.trim
         if trim <= ladder:
             raise ParameterError(
                 f"trim must exceed the ladder of {ladder} that delta and share need; give a larger trim or share"
             )
         if n <= 2 * trim:
             raise InfeasibleError(f"too few users: trimming {trim} on each side needs more than {2 * trim}, got {n}")
-        width = self.trimming.width
+        width = self.width
         if width is None:
             assert m is not None
             distinct, cuts = self._distinct(n, m, size, columns)
@@ -766,8 +737,8 @@ class TrimmedSelection(Composed, Selection):
         All of the class, or for cuts those at one of the ``n m`` values of a column and one beyond them: any other cut
         predicts like one of these.  Both directions of a cut spread alike.
         """
-        if self.trimming.effective_size is not None:
-            return self.trimming.effective_size, False
+        if self.effective_size is not None:
+            return self.effective_size, False
         at_values = columns * (n * m + 1)
         if self.concept.layout == "cuts" and at_values < size:
             return max(1, at_values), True
@@ -775,7 +746,7 @@ class TrimmedSelection(Composed, Selection):
 
     def _scaled(self, width: int, m: int) -> int:
         """A width in records as one in steps; rounding a rate to a step moves it by half a step at most."""
-        return width if self.scale == m or self.trimming.contribution == "counts" else -(-width * self.scale // m) + 1
+        return width if self.scale == m or self.contribution == "counts" else -(-width * self.scale // m) + 1
 
     def _test(self, share: Fraction, ladder: int | None) -> ReleaseTest:
         given: dict[str, Any] = {} if ladder is None else {"ladder": ladder}
@@ -786,7 +757,7 @@ class TrimmedSelection(Composed, Selection):
 
     def bind(self, data: Users) -> TrimmedBound:
         plain = super().bind(data)
-        users = plain.users.max_records(self.scale) if self.trimming.contribution == "counts" else plain.users
+        users = plain.users.max_records(self.scale) if self.contribution == "counts" else plain.users
         n = public_count(users, self.slots)
         if plain.concept.layout != "cuts" and n * plain.concept.size > MAX_TRIM_CELLS:
             raise TooLargeError(
@@ -800,7 +771,7 @@ class TrimmedSelection(Composed, Selection):
         """Trimmed sums and distance (private)."""
         columns = tuple(name for name in bound.concept.declared() if name is not None)
         codes, labels, offsets = joined(bound.users.fold(Gather(columns)), columns)
-        counts, seated = self.trimming.contribution == "counts", seat_arrays(offsets, self.slots)
+        counts, seated = self.contribution == "counts", seat_arrays(offsets, self.slots)
         return trimmed_profile(
             bound.concept, codes, labels, seated, levels=bound.levels, counts=counts, design=bound.design
         )
@@ -818,7 +789,7 @@ class TrimmedSelection(Composed, Selection):
     def draw(self, bound: TrimmedBound, rng: Rng) -> Released:
         design = bound.design
         shown: dict[str, object] = {"trim": design.trim, "ladder": design.ladder, "width": design.width}
-        shown |= {"levels": bound.levels, "share": design.share, "contribution": self.trimming.contribution}
+        shown |= {"levels": bound.levels, "share": design.share, "contribution": self.contribution}
         shown |= {} if self.slots is None else {"slots": self.slots}
         found, method = self.scores(bound), "trimmed selection"
         if not self._test(design.share, design.ladder).passes(found.distance, rng):

@@ -129,15 +129,9 @@ class Curves:
     def number(self, kind: str) -> str | None:
         """The "lower bound" of the plan's setting, or what is "predicted" of the recommended method, as printed; None
         if there is none."""
-        own = {row.method for row in self.planned.rows_of(self.method)}
-        if kind == "predicted":
-            rows = [row for row in self.planned.predicted if row.method in own]
-        else:
-            clean = "realizable" if self.method == "realizable" else "agnostic"
-            bounds = [row for row in self.planned.rows if row.kind == kind]
-            rows = [row for row in bounds if clean in row.method] or bounds[:1]
-        cells = [row.cells()[self.place] for row in rows[:1]]
-        return next((cell for cell in cells if cell != "-"), None)
+        row = self.planned.answering(predict=kind == "predicted").get(kind)
+        cell = "-" if row is None else row.cells()[self.place]
+        return None if cell == "-" else cell
 
     # Predictions
 
@@ -145,7 +139,8 @@ class Curves:
     def simulation(self) -> Simulation | None:
         """The recommended method on its model; None where it cannot be simulated."""
         wanted = {row.method for row in self.planned.rows_of(self.method)}
-        return next((found for found in self.target.simulations(self._asked.setting) if found.method in wanted), None)
+        made = self.target.simulations(self._asked.setting)  # at the epsilon found, where that was asked for
+        return next((found for found in made if found.method in wanted), None)
 
     def predicted_errors(self, factors: Iterable[Fraction]) -> list[tuple[int, int, Prediction]]:
         """Users, records and the predicted error, around the number of users asked for or else certified."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
@@ -21,12 +21,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.bisection import half_way, halved, narrow
 from privpac.display import Shown
 from privpac.errors import ParameterError, PrivpacError, PrivpacWarning, TooLargeError
-from privpac.guarantee import positive_int
+from privpac.exact import positive_int
 from privpac.methods.planned import MOST, Asked, CertifiedRun, OutOfReach, PlanRow, Target, written
 from privpac.methods.registry import Choice, PlannedMethod
 from privpac.methods.simulation import EPSILON_STEPS, SETTLED, Simulation
@@ -85,29 +85,75 @@ def meanings(plan: Plan) -> dict[str, str]:
     return _MEANINGS[plan.quantity]
 
 
+_ROW_NAMES = {
+    "users": {"predicted": "typical", "certified": "certified", "lower bound": "with fewer, no method is certain"},
+    "alpha": {"predicted": "typical", "certified": "certified", "lower bound": "no method is certain of less"},
+    "epsilon": {"predicted": "typical", "certified": "certified", "lower bound": "with less, no method is certain"},
+}
+"""How the rows of the short table begin."""
+
+
+def short_rows(plan: Plan, *, predict: bool) -> list[tuple[str, str, list[str]]]:
+    """At most four rows that answer the question: kind, name and cells.
+
+    What is typical and what is certified of the recommended method, the best certificate of another one where that is
+    better, and what no method can beat.  A row that nobody can meet is left out.
+    """
+    named = _ROW_NAMES[plan.quantity]
+    return [
+        (
+            row.kind,
+            named[row.kind] if row.kind == "lower bound" else f"{named[row.kind]}, {row.method}",
+            row_cells(plan, row),
+        )
+        for row in plan.main_rows(predict=predict)
+    ]
+
+
+def row_cells(plan: Plan, row: PlanRow) -> list[str]:
+    """The numbers as they are printed; empty where nothing was simulated."""
+    open_ = row.kind == "predicted" and not plan.quick
+    return ["" if open_ and place != plan.place else cell for place, cell in enumerate(row.cells())]
+
+
 def plan_grid(plan: Plan, *, predict: bool) -> Table:
-    """The rows of a plan by kind; then what a record costs."""
+    """The rows that answer the question; all rows by kind, and what a record costs, where all were asked for."""
     from rich.table import Table
 
-    title = f"{plan.title}: " + ", ".join(f"{name} {value}" for name, value in plan.target.items())
-    table = Table(title=title, title_justify="left", caption=plan.caption, caption_justify="left")
+    table = Table(title=None if plan.short else plan.question, title_justify="left", caption_justify="left")
     table.add_column("records per user →", overflow="fold")
     for m in plan.records_per_user:
-        table.add_column(str(m), justify="right", no_wrap=True)
-    rows = [*plan.rows, *(plan.predicted if predict else ())]
+        table.add_column(f"{m:,}", justify="right", no_wrap=True)
+    shown: list[list[str]] = []
+    if plan.short:
+        for kind, name, cells in short_rows(plan, predict=predict):
+            table.add_row(name, *cells, style=_KINDS[kind])
+            shown.append(cells)
+    else:
+        shown = _all_rows(plan, table, predict=predict)
+    if any("-" in cells for cells in shown):
+        table.caption = plan.caption
+    return table
+
+
+def _all_rows(plan: Plan, table: Table, *, predict: bool) -> list[list[str]]:
+    """Every row by kind, then what a record costs."""
+    rows, cells = [*plan.rows, *(plan.predicted if predict else ())], []
     for kind, style in _KINDS.items():
         shown = [row for row in rows if row.kind == kind]
         if shown:
             table.add_row(f"{NAMES[kind]}:", style=f"bold {style}")
             for row in shown:
-                table.add_row(f"  {row.method}", *row.cells(), style=style)
+                cells.append(row.cells())
+                table.add_row(f"  {row.method}", *cells[-1], style=style)
             table.add_section()
     costs = cost_cells(plan) if any(m > 1 for m in plan.records_per_user) else {}
     if costs:
         table.add_row("cost of a record, certified:", style="bold dim")
-        for method, cells in costs.items():
-            table.add_row(f"  {method}", *cells, style="dim")
-    return table
+        for method, each in costs.items():
+            cells.append(each)
+            table.add_row(f"  {method}", *each, style="dim")
+    return cells
 
 
 def cost_cells(plan: Plan) -> dict[str, list[str]]:
@@ -119,8 +165,44 @@ def cost_cells(plan: Plan) -> dict[str, list[str]]:
     }
 
 
+def answer_text(plan: Plan, *, predict: bool) -> str:
+    """The answer in a sentence, for the middle one of the numbers of records per user, and what enough means."""
+    m, place, shown = plan.records_per_user[plan.place], plan.place, plan.answering(predict=predict)
+    each = f"with {m:,} record{'s' * (m != 1)} each"
+    number = {kind: row.cells()[place] for kind, row in shown.items() if row.values[place] is not None}
+    asked, target = plan.asked, None if plan.asked is None else plan.asked.target
+    condition = "under what its row assumes" if target is None or asked is None else target.certain_if(asked.setting)
+    measure = "excess error" if target is None else target.measure
+    typical, certain, least = (number.get(kind) for kind in ("predicted", "certified", "lower bound"))
+    if plan.quantity == "users":
+        many = {"1": f"person {each} is"}
+        parts = [f"about {typical} {many.get(typical, f'people {each} are')} typical"] if typical else []
+        held = ("is" if certain == "1" else "are") if parts else many.get(certain or "", f"people {each} are")
+        parts.append(f"{certain} {held} certain, {condition}" if certain else "no number of people is certified")
+        parts += [f"with fewer than {least} no method can be certain"] if least else []
+        text = "; ".join(parts)
+        goal = "" if target is None else f"Enough means {measure} at most {float(target.alpha):g}"
+    else:
+        what = measure if plan.quantity == "alpha" else "epsilon"
+        parts = [f"{what} {typical} is typical"] if typical else []
+        name, most = "" if parts else f"{what} ", "at most " if plan.quantity == "alpha" else ""
+        parts.append(f"{name}{most}{certain} is certain, {condition}" if certain else "nothing is certified")
+        than = "of less than" if plan.quantity == "alpha" else "with less than"
+        parts += [f"no method can be certain {than} {least}"] if least else []
+        people = "" if asked is None or asked.n_users is None else f"{asked.n_users:,} people {each}: "
+        text = people + "; ".join(parts)
+        goal = ""
+        if plan.quantity == "epsilon" and target is not None:
+            goal = f"Enough means {measure} at most {float(target.alpha):g}"
+    sure = "" if target is None or not certain else f"ertain means with probability {float(1 - target.beta):g}"
+    ends = f"{goal}; c{sure}." if goal and sure else f"{goal}." if goal else f"C{sure}." if sure else ""
+    return f"{text[:1].upper()}{text[1:]}. {ends}".rstrip()
+
+
 def _plan_words(plan: Plan, *, predict: bool) -> list[str]:
     """What the rows of a plan rest on, line by line, and the recommendation."""
+    if plan.short:
+        return _short_words(plan, predict=predict)
     lines = [f"{NAMES[kind]}: {said}" for kind, said in meanings(plan).items() if _has(plan, kind, predict)]
     lines += [row.words() for row in plan.rows]
     models: dict[str, list[str]] = {}
@@ -130,26 +212,48 @@ def _plan_words(plan: Plan, *, predict: bool) -> list[str]:
     lines += [plan.note] if plan.note else []
     choice = plan.recommendation
     lines += [] if choice is None else [f"recommended: {choice.method}, because {choice.because}"]
-    return [*lines, *run_lines(plan)]
+    return [*lines, *run_lines(plan, [row.method for row in plan.rows])]
+
+
+def _short_words(plan: Plan, *, predict: bool) -> list[str]:
+    """What the rows of the short table rest on, how to run what is certified, and where the rest is."""
+    shown = plan.answering(predict=predict)
+    certified = [row for row in (shown.get("certified"), plan.better) if row is not None]
+    lines = [plan.question]
+    lines += [f"certified, {row.words()}" for row in certified if row.assumption or row.note or row.reason]
+    typical, choice = shown.get("predicted"), plan.recommendation
+    if typical is not None:
+        told = choice is not None and typical.assumption in choice.reason
+        model = "the model of the recommendation" if told else typical.assumption
+        note = f"; {typical.note}" if typical.note else ""
+        lines += [f"typical, a simulation and no promise: {model}{note}"]
+    elif not plan.predicts and plan.simulations:
+        lines += ["what is typical takes a while to simulate: --predict, or plan.answer(predict=True)"]
+    lines += [plan.note] if plan.note else []
+    lines += [] if choice is None else [f"recommended: {choice.method}, because {choice.because}"]
+    lines += run_lines(plan, [row.method for row in certified])
+    return [*lines, "all methods, what they assume and what a record costs: --all, or every_method=True"]
 
 
 def _has(plan: Plan, kind: str, predict: bool) -> bool:
     return bool(predict and plan.predicted) if kind == "predicted" else any(row.kind == kind for row in plan.rows)
 
 
-def run_lines(plan: Plan) -> list[str]:
-    """The commands that run the certified rows, for the middle one of the numbers of records per user."""
+def run_lines(plan: Plan, among: Collection[str]) -> list[str]:
+    """The commands that run some of the certified rows, for the middle one of the numbers of records per user."""
     m = plan.records_per_user[plan.place]
-    found = plan.runs_for(m)
+    found = plan.runs_for(m, among)
     head = f"to run what is certified, for people with {m:,} record{'s' * (m != 1)} each (all parameters count):"
     return [head, *(f"  {row}: {run['command'] or run['note']}" for row, run in found.items())] if found else []
 
 
-def _as_text(table: Table, lines: Iterable[str]) -> str:
-    """A table and lines below it, as plain text."""
+def _as_text(answer: str, table: Table, lines: Iterable[str]) -> str:
+    """The answer, a table and lines below it, as plain text."""
     from rich.console import Console
 
     out = Console(file=StringIO(), width=110, force_terminal=False)
+    out.print(answer, markup=False, highlight=False)
+    out.print()
     out.print(table)
     for line in lines:
         out.print(line, markup=False, highlight=False)
@@ -276,33 +380,33 @@ def _rounded(value: float, *, up: bool) -> Fraction:
 
 _EPSILONS = (1e-3, 100.0)
 
-
-def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:
-    """For every method that can be simulated on the model, the number that the plan is about: users, or an epsilon, at
-    which the mean loss is at most alpha, or that mean."""
-    if plan.asked is None:
-        return ()
-    target, quantity, rows = plan.asked.target, plan.quantity, []
-    for simulation in target.simulations(plan.asked.setting):
-        numbers = [_predicted(plan, simulation, m) for m in plan.records_per_user]
-        error = max((error for _, error in numbers), default=0.0)
-        capped = f"runs ended at their public number: the standard error is {error:.0%}, not {SETTLED:.0%}"
-        row = PlanRow(
-            simulation.method,
-            "predicted",
-            f"mean {target.measure} on one simulated model, {simulation.model}",
-            tuple(value for value, _ in numbers),
-            capped if error > SETTLED * 1.0001 else "",
-            f"mean {target.measure}" + ("" if quantity == "alpha" else " at most alpha"),
-            round(error, 4),
-            quantity,
-            simulation.key,
-        )
-        rows.append(row)
-    return tuple(rows)
+Predicted = tuple[int | Fraction | None, float]
+"""A simulated number, None where none was found, and its standard error as a share."""
 
 
-def _predicted(plan: Plan, simulation: Simulation, m: int) -> tuple[int | Fraction | None, float]:
+def _predicted_row(plan: Plan, simulation: Simulation, places: Collection[int]) -> PlanRow:
+    """The number that the plan is about, users or an epsilon at which the mean loss of one method is at most alpha, or
+    that mean; simulated for some of the numbers of records."""
+    assert plan.asked is not None
+    target, quantity = plan.asked.target, plan.quantity
+    sizes = enumerate(plan.records_per_user)
+    numbers = [plan.simulated(simulation, m) if place in places else (None, 0.0) for place, m in sizes]
+    error = max((error for _, error in numbers), default=0.0)
+    capped = f"runs ended at their public number: the standard error is {error:.0%}, not {SETTLED:.0%}"
+    return PlanRow(
+        simulation.method,
+        "predicted",
+        plan.model_of(simulation),
+        tuple(value for value, _ in numbers),
+        capped if error > SETTLED * 1.0001 else "",
+        f"mean {target.measure}" + ("" if quantity == "alpha" else " at most alpha"),
+        round(error, 4),
+        quantity,
+        simulation.key,
+    )
+
+
+def _predicted(plan: Plan, simulation: Simulation, m: int) -> Predicted:
     """The number for ``m`` records per user, and its standard error as a share."""
     assert plan.asked is not None
     if plan.quantity == "users":
@@ -355,6 +459,11 @@ class Plan(Shown):
         return "users needed" if self.quantity == "users" else f"least {self.quantity}"
 
     @property
+    def question(self) -> str:
+        """What was asked, with its numbers."""
+        return f"{self.title}: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
+
+    @property
     def caption(self) -> str:
         return "- : no number of users" if self.quantity == "users" else "- : nothing is certified"
 
@@ -394,13 +503,133 @@ class Plan(Shown):
         known = [values["hybrid selection"]] if "hybrid selection" in values else [*values.values()]
         return min((value for value in known if value), default=None) or Fraction(1)
 
+    # What answers the question
+
+    @property
+    def short(self) -> bool:
+        """Whether the rows that answer the question are printed, or all of them."""
+        return self.asked is not None and not self.asked.every_method
+
+    def answering(self, *, predict: bool) -> dict[str, PlanRow]:
+        """The rows that answer the question, by kind: what is typical and what is certified of the recommended method,
+        and what no method can beat for the same labels.  A kind of which nothing is known is missing.
+
+        ``predict``: whether what is typical is simulated; where that takes a while, for the middle one of the numbers
+        of records only.
+        """
+        choice = self.recommendation
+        method = "" if choice is None else choice.method
+        own, shown = self._own_rows, dict[str, PlanRow]()
+        if own:
+            shown["certified"] = min(own, key=lambda row: _or_infinity(row.values[self.place]))
+        simulation = self.simulation if predict else None
+        if simulation is not None:
+            shown["predicted"] = _predicted_row(self, simulation, self._simulated_places)
+        bounds = [row for row in self.rows if row.kind == "lower bound"]
+        if bounds:  # that for labels some rule explains is the first
+            shown["lower bound"] = bounds[0 if method == "realizable" else -1]
+        return shown
+
+    def main_rows(self, *, predict: bool) -> list[PlanRow]:
+        """The rows of :meth:`answering`, and the better certificate of another method; those that nobody can meet are
+        left out."""
+        shown = self.answering(predict=predict)
+        rows = (shown.get("predicted"), shown.get("certified"), self.better, shown.get("lower bound"))
+        return [row for row in rows if row is not None and any(value is not None for value in row.values)]
+
+    @property
+    def _own_rows(self) -> list[PlanRow]:
+        """The certified rows of the recommended method; all of them where it has none of its name."""
+        choice = self.recommendation
+        own = [] if choice is None else self.rows_of(choice.method)
+        return own or [row for row in self.rows if row.kind == "certified"]
+
+    @property
+    def _simulated_places(self) -> Sequence[int]:
+        return range(len(self.records_per_user)) if self.quick else (self.place,)
+
+    @property
+    def better(self) -> PlanRow | None:
+        """The certified row of another method for the same labels that needs least, where that is less than the
+        recommended method needs."""
+        choice = self.recommendation
+        if choice is None or self.asked is None:
+            return None
+        own = _or_infinity(self.best(choice.method, self.place))
+        rivals = [row for key in self.asked.target.rivals(choice.method) for row in self.rows_of(key)]
+        row = min(rivals, key=lambda row: (_or_infinity(row.values[self.place]), row.key), default=None)
+        return row if row is not None and _or_infinity(row.values[self.place]) < own else None
+
+    def answer(self, *, predict: bool | None = None) -> str:
+        """The answer in a sentence, for the middle one of the numbers of records per user.
+
+        Parameters
+        ----------
+        predict : bool, optional
+            Whether to simulate what is typical; by default where that takes a moment.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> planned = pp.plan(pp.Thresholds(pp.Integers(0, 99)), epsilon=1, records_per_user=16, setting="realizable")
+        >>> print(planned.answer(predict=False).split(";")[0])
+        18 people with 16 records each are certain, if some rule is always right
+        """
+        return answer_text(self, predict=self.predicts if predict is None else predict)
+
     # What is made when it is looked at
+
+    @cached_property
+    def simulations(self) -> tuple[Simulation, ...]:
+        """What can be simulated on the stated model."""
+        return () if self.asked is None else tuple(self.asked.target.simulations(self.asked.setting))
+
+    @cached_property
+    def _simulated(self) -> dict[tuple[str, int], Predicted]:
+        return {}
+
+    def simulated(self, simulation: Simulation, records_per_user: int) -> Predicted:
+        """What a simulation says for one number of records, and its standard error; run once."""
+        place = (simulation.method, records_per_user)
+        if place not in self._simulated:
+            self._simulated[place] = _predicted(self, simulation, records_per_user)
+        return self._simulated[place]
+
+    @property
+    def simulation(self) -> Simulation | None:
+        """That of the recommended method."""
+        own = {row.method for row in self._own_rows}
+        return next((found for found in self.simulations if found.method in own), None)
+
+    def model_of(self, simulation: Simulation) -> str:
+        """What a prediction holds for."""
+        assert self.asked is not None
+        return f"mean {self.asked.target.measure} on one simulated model, {simulation.model}"
 
     @cached_property
     def predicted(self) -> tuple[PlanRow, ...]:
         """The number at which a method's mean loss on the stated model is at most ``alpha``, or that mean: simulated,
         not certified."""
-        return predicted_rows(self)
+        return tuple(map(self.predicted_of, self.simulations))
+
+    def predicted_of(self, simulation: Simulation) -> PlanRow:
+        """The row of one simulation."""
+        return _predicted_row(self, simulation, range(len(self.records_per_user)))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether what is typical is simulated without being asked for: where that takes a moment only, in the short
+        table at least for the middle one of the numbers of records."""
+        return self.quick_here if self.short else self.quick
+
+    @cached_property
+    def quick_here(self) -> bool:
+        """Whether predictions take a moment only for the middle one of the numbers of records."""
+        return self.quick or evolve(self, records_per_user=(self.records_per_user[self.place],)).quick
 
     @property
     def quick(self) -> bool:
@@ -462,7 +691,7 @@ class Plan(Shown):
         if shown.values[place] is not None and self.quantity != "users":
             assert self.asked.n_users is not None
             target = target.exactly(self.asked.n_users).changed(**{self.quantity: shown.values[place]})
-        method = target.method(name, self.asked.setting)
+        method = next(line for line in target.methods(self.asked.setting) if line.name == name)
         if shown.values[place] is not None:
             certificate = shown.certificates[place] if shown.certificates else method.certify(m)
         if certificate is None or certificate.n_users is None:
@@ -498,11 +727,12 @@ class Plan(Shown):
         """The command that runs a certified row."""
         return self.run(row, records_per_user).command()
 
-    def runs_for(self, records_per_user: int) -> dict[str, dict[str, Any]]:
-        """Method, parameters and command of every certified row, for one number of records per user."""
+    def runs_for(self, records_per_user: int, among: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Method, parameters and command of every certified row (or of some, by name), for one number of records per
+        user."""
         runs: dict[str, dict[str, Any]] = {}
         for row in self.rows if self.asked is not None else ():
-            if row.kind == "certified":
+            if row.kind == "certified" and (among is None or row.method in among):
                 with suppress(PrivpacError):  # nothing is certified there
                     runs[row.method] = self.run(row, records_per_user).to_dict()
         return runs
@@ -520,6 +750,7 @@ class Plan(Shown):
         choice = self.recommendation
         return {
             **({} if self.quantity == "users" else {"quantity": self.quantity}),
+            "answer": self.answer(predict=predict),
             "target": self.target,
             "records_per_user": list(self.records_per_user),
             "rows": [row.to_dict() for row in self.rows],
@@ -572,8 +803,12 @@ class Plan(Shown):
         return _plan_words(self, predict=predict)
 
     def __str__(self) -> str:
-        predict = self.quick
-        return _as_text(self.table(predict=predict), self.words(predict=predict))
+        told = {"predict": self.predicts}
+        return _as_text(self.answer(**told), self.table(**told), self.words(**told))
+
+
+def _or_infinity(value: Any) -> float:
+    return math.inf if value is None else float(value)
 
 
 InversePlan, InverseRow = Plan, PlanRow
@@ -588,11 +823,19 @@ def _share(n: int | None, m: int, alone: int | None) -> float | None:
 # Answers
 
 
-def plan_target(target: Target, sizes: Iterable[int], stated: dict[str, str], setting: str | None = None) -> Plan:
+def plan_target(
+    target: Target,
+    sizes: Iterable[int],
+    stated: dict[str, str],
+    setting: str | None = None,
+    *,
+    every_method: bool = False,
+) -> Plan:
     """Users needed: one row for each of the target's methods.  ``stated``: the question in words."""
     records = tuple(sizes)
     rows = [_users_row(method, records) for method in target.methods(setting)]
-    return Plan(dict(stated), records, target.annotated(rows, records), Asked(target, setting))
+    asked = Asked(target, setting, every_method=every_method)
+    return Plan(dict(stated), records, target.annotated(rows, records), asked)
 
 
 def _users_row(method: PlannedMethod, sizes: tuple[int, ...]) -> PlanRow:
@@ -631,10 +874,11 @@ def invert_plan(
     sizes: Iterable[int],
     stated: dict[str, str],
     setting: str | None = None,
+    every_method: bool = False,
 ) -> Plan:
     """The least ``alpha`` or ``epsilon`` for ``n_users`` users, method by method."""
     n, records = positive_int(n_users, "n_users"), tuple(sizes)
     rows = []
     for method, values, assumption in least_values(target, quantity, n, records, setting):
         rows.append(PlanRow(method.name, method.kind, assumption, values, quantity=quantity, key=method.key))
-    return Plan(dict(stated), records, tuple(rows), Asked(target, setting, n), quantity)
+    return Plan(dict(stated), records, tuple(rows), Asked(target, setting, n, every_method), quantity)

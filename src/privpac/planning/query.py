@@ -4,21 +4,23 @@ distributions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from privpac.data import Domain
+from privpac.data import Domain, TableSpec
+from privpac.device.tasks import KINDS, Task
 from privpac.errors import ParameterError
-from privpac.exact import Rational
-from privpac.guarantee import Model, Neighbours, positive_int
+from privpac.exact import Rational, positive_int
+from privpac.guarantee import Model, Neighbours
 from privpac.methods.planned import STANDARD_RECORDS, Target
-from privpac.methods.registry import METHODS, resolve, rules_named, setting_text
+from privpac.methods.registry import METHODS, class_of_rules, default_rules, resolve
 from privpac.parameters import DEFAULT_BETA
 from privpac.planning.plans import Plan, invert_plan, plan_target
 from privpac.planning.rules import rule_target
-from privpac.rules.base import ConceptClass
+from privpac.rules.base import RULES, ConceptClass
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
+from privpac.rules.small_trees import SmallTrees
 
 if TYPE_CHECKING:
     from privpac.rules.populations import Population
@@ -30,6 +32,7 @@ _WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
 
 def plan(
     concept: ConceptClass | VC1Tree | str | Any,
+    rule: ConceptClass | str | None = None,
     *,
     epsilon: Rational | None = None,
     alpha: Rational | None = None,
@@ -47,7 +50,9 @@ def plan(
     every_method: bool = False,
     queries: int | None = None,
     representation: str | None = None,
-    features: Mapping[str, Domain] | None = None,
+    features: Mapping[str, Any] | None = None,
+    user: str | None = None,
+    label: str | None = None,
     **shape: Any,
 ) -> Plan:
     """How many users do I need for excess error ``alpha`` (0.05) with probability ``1 - beta`` (0.95), at ``epsilon``?
@@ -59,6 +64,9 @@ def plan(
 
     What is planned for:
 
+    * a table, as for :func:`privpac.learn`: users, or a frame or path with ``user``, ``label`` and ``features``.  Only
+      what is declared is read, names and domains, and no value.  ``rule`` as for ``learn``; without one the rules that
+      ``learn`` takes for these columns.
     * a class of rules, or the name of one over ``features``.  ``noise`` (thresholds): each label is wrong with at most
       this probability at every x.  ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods;
       ``every_method=True`` adds the papers' that another one dominates in ordinary use; ``representation``
@@ -74,17 +82,22 @@ def plan(
       (``candidates=``); ``k=`` and ``d=`` will do. ``alpha`` (0.1) is then the distance in total variation.
       ``"median"`` (``domain=``): ``alpha`` is a share of the ranks.
 
-    The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions
-    are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what
-    is known of the people (``people="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
-    (``public_population``, ``sampled_population`` in ``privpac.planning``).  **A population must be public
-    or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
+    ``print(plan)`` answers in a sentence (``plan.answer()``), shows at most four rows, what they rest on, and the
+    command that runs what is certified; ``every_method=True`` prints all rows.  The plan's ``recommendation``,
+    ``cost_per_record`` and ``predicted`` are made when they are looked at.
+
+    Predictions are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or
+    0.2) and what is known of the people (``people="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of
+    your own (``public_population``, ``sampled_population`` in ``privpac.planning``).  **A population must be public or
+    made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
     for.
 
     Parameters
     ----------
-    concept : class of rules, tree, task or str
+    concept : class of rules, tree, task, str, or a table
         What is planned for; all that follows is public.
+    rule : str or class of rules, optional
+        What is to be learned of a table.
     epsilon, alpha, beta : rational, optional
         Privacy loss, excess error (or distance) wanted, failure probability allowed.
     n_users : int, optional
@@ -108,13 +121,15 @@ def plan(
     model_noise : rational, optional
         Label noise of the stated model of predictions.
     every_method : bool
-        Also methods of the papers that another one dominates in ordinary use.
+        Print all rows; also methods of the papers that another one dominates in ordinary use.
     queries : int, optional
         So many answers of a service, instead of a rule.
     representation : {"auto", "class", "hashed", "learned", "boosted"}, optional
         Also the method ``surrogate`` with such a public set.
     features : mapping, optional
-        Columns with their public domains, where the rule is given by its name.
+        Columns with their public domains, where the rule is given by its name, or of a table.
+    user, label : str, optional
+        Columns of a table that no rule reads: whose records they are, and what is predicted.
     **shape
         Of a family of distributions, as above.
 
@@ -137,13 +152,27 @@ def plan(
     (Fraction(41, 20000),)
     >>> pp.plan("histogram", bins=100, epsilon=1, records_per_user=1).row("any private learner").kind
     'lower bound'
+    >>> print(pp.plan("delays.csv", user="plane", label="late", features={"minute": pp.Integers(0, 1440)}, epsilon=1,
+    ...     records_per_user=16).answer(predict=False).split(";")[0])
+    2,379 people with 16 records each are certain, whatever they are like under the assumption below
     >>> pp.plan(cuts, queries=3, epsilon=8, alpha="0.3").row("prediction service").n_users[0]
     9031
     """
     # None is a parameter left out, in every place: here its default stands in.
     beta, delta = DEFAULT_BETA if beta is None else beta, 0 if delta is None else delta
     shape = {name: value for name, value in shape.items() if value is not None}
-    concept = rules_named(concept, features, agreement=model is not None)
+    if features is not None and isinstance(concept, str) and concept in PLANNED_FAMILIES:
+        raise ParameterError(f"a {concept} is described by numbers such as values or domain: leave out features")
+    table = _is_table(concept, user, label)
+    if isinstance(features, Mapping) or (table and features is not None):
+        features = TableSpec(user=user, features=features, label=label).features
+    if table:
+        promise: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours}
+        concept = _rules_of_table(concept, rule, features, agreement=model is not None, **promise)
+    elif rule is not None or user is not None or label is not None:
+        raise ParameterError("rule, user and label go with a table; give the class of rules alone")
+    else:
+        concept = _rules_named(concept, features, agreement=model is not None)
     quantity = _quantity(n_users, epsilon, alpha)
     if quantity == "users" and alpha is None:
         alpha = "0.1" if isinstance(concept, str) else "0.05"
@@ -157,7 +186,7 @@ def plan(
         from privpac.methods.prediction.service_plan import service_target
 
         service = service_target(concept, queries, delta=delta, neighbours=neighbours, others=others, **told)
-        return _answer(service, quantity, numbers, records_per_user or 1, None)
+        return _answer(service, quantity, numbers, records_per_user or 1, None, every_method)
     if isinstance(concept, str) or model is not None:
         strange = [
             "people" if name == "users" else name
@@ -170,12 +199,9 @@ def plan(
                 "out"
             )
         target = _named_target(concept, numbers, neighbours, delta, model, _letters(shape))
-        return _answer(target, quantity, numbers, records_per_user, setting)
+        return _answer(target, quantity, numbers, records_per_user, setting, every_method)
     if shape:
-        raise ParameterError(
-            f"{', '.join(sorted(shape))} describe a family of distributions such as 'histogram'; leave them out for "
-            "rules"
-        )
+        raise ParameterError(f"{min(shape)} describes a family of distributions such as 'histogram', not rules")
     relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
     if isinstance(concept, VC1Tree) and setting == "agnostic":
         if concept.n_nodes is None:
@@ -188,7 +214,7 @@ def plan(
             raise ParameterError(
                 "a tree is planned for labels without noise: leave out noise and the model of people, or set 'agnostic'"
             )
-        return _tree_plan(concept, quantity, numbers, delta, relation, records_per_user)
+        return _tree_plan(concept, quantity, numbers, delta, relation, records_per_user, every_method=every_method)
     if delta != 0:
         raise ParameterError("all methods for rules are pure: leave out delta, or name a model such as model='shuffle'")
     return _rule_plan(
@@ -200,6 +226,73 @@ def plan(
         every_method=every_method,
         **extra,
     )
+
+
+# Rules by their name, and those of a table, of which nothing but the declaration is read
+
+
+def _rules_named(rule: Any, features: Mapping[str, Domain | None] | None, *, agreement: bool) -> Any:
+    """A name of a kind of rule becomes a class over ``features``; all else stays."""
+    family = not isinstance(rule, str) or rule in PLANNED_FAMILIES
+    if family or (features is None and rule not in (*RULES, *KINDS)):
+        if features is not None:
+            raise ParameterError("features go with a rule by its name, such as 'stump'; a class brings its own columns")
+        return rule
+    if not features:
+        raise ParameterError(
+            f"the rule {rule!r} needs its columns: give features={{'age': Integers(0, 99)}}, or a class such as "
+            "Thresholds(Integers(0, 99))"
+        )
+    if not isinstance(features, Mapping):
+        raise TypeError(
+            f"features must be columns with their domains, such as {{'age': Integers(0, 99)}}, got "
+            f"{type(features).__name__}"
+        )
+    return class_of_rules(rule, features, "agreement" if agreement else "auto")
+
+
+def _is_table(what: object, user: str | None, label: str | None) -> bool:
+    """Whether this is what ``learn`` takes: users, a frame, or the path of a file."""
+    if isinstance(what, str):
+        known = (*RULES, *KINDS, *PLANNED_FAMILIES)
+        return what not in known and (user is not None or label is not None or PurePath(what).suffix != "")
+    if isinstance(what, ConceptClass | VC1Tree | Task):
+        return False
+    return isinstance(what, PurePath) or _is_users(what) or hasattr(what, "columns") or hasattr(what, "column_names")
+
+
+def _is_users(what: object) -> bool:
+    """Judged by the type: a frame may have columns of any name as attributes."""
+    return hasattr(type(what), "fold") and hasattr(type(what), "bind")
+
+
+def _rules_of_table(
+    table: Any,
+    rule: ConceptClass | str | None,
+    features: Mapping[str, Domain | None] | None,
+    *,
+    agreement: bool,
+    epsilon: Rational | None,
+    neighbours: Neighbours | str | None,
+) -> Any:
+    """The rules that ``learn`` would learn of a table, from its declaration."""
+    declared = table.features if _is_users(table) else None
+    if declared is not None and features is not None:
+        raise ParameterError("these users have their columns already: leave out features")
+    columns = features if declared is None else declared
+    if not columns:
+        raise ParameterError(
+            "a plan reads no value of a table: declare its columns, such as features={'age': Integers(0, 99)}"
+        )
+    if rule is None:
+        classes = () if declared is None else tuple(getattr(table, "classes", ()))
+        relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
+        found = default_rules(columns, epsilon=1 if epsilon is None else epsilon, neighbours=relation)
+        many = len(classes) > 2 and found.method == "small-tree"
+        return SmallTrees(columns, classes=classes) if many else found.concept
+    concept = class_of_rules(rule, columns, "agreement" if agreement else "auto")
+    known = {name: domain for name, domain in columns.items() if domain is not None}
+    return concept.with_columns(known) if isinstance(concept, ConceptClass) and not isinstance(rule, str) else concept
 
 
 # One kind of target
@@ -298,14 +391,15 @@ def _rule_plan(
     records_per_user: int | Iterable[int] | None = None,
     noise: Rational | None = None,
     setting: str | None = None,
+    every_method: bool = False,
     **more: Any,
 ) -> Plan:
     """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
     own = METHODS.get(getattr(concept, "own_method", None) or "")
     make: Callable[..., Target] = rule_target if own is None or not own.target else resolve(own.target)
-    target = make(concept, **_spent(asked), noise=noise, **more)
-    return _answer(target, quantity, asked, records_per_user, setting)
+    target = make(concept, **_spent(asked), noise=noise, every_method=every_method, **more)
+    return _answer(target, quantity, asked, records_per_user, setting, every_method)
 
 
 def _tree_plan(
@@ -317,11 +411,12 @@ def _tree_plan(
     records_per_user: int | Iterable[int] | None,
     *,
     simple: bool = True,
+    every_method: bool = False,
 ) -> Plan:
     goal = _spent(numbers)
     make: Callable[..., Target] = resolve(METHODS["tree"].target)
     target = make(tree, **goal, delta=delta, neighbours=neighbours, simple=simple and quantity == "users")
-    return _answer(target, quantity, numbers, records_per_user, None)
+    return _answer(target, quantity, numbers, records_per_user, None, every_method)
 
 
 def _named_target(
@@ -357,16 +452,15 @@ def _answer(
     numbers: dict[str, Any],
     records_per_user: int | Iterable[int] | None,
     setting: str | None,
+    every_method: bool,
 ) -> Plan:
     sizes, kind = _read_records(records_per_user), _read_setting(setting)
-    typed = {
-        name: setting_text(value) if isinstance(value, Fraction) else str(value) for name, value in numbers.items()
-    }
     if quantity == "users":
-        return plan_target(target, sizes, target.stated(typed), kind)
+        return plan_target(target, sizes, target.stated(numbers), kind, every_method=every_method)
     n = positive_int(numbers["n_users"], "n_users")
-    stated = target.stated({"users": typed.pop("n_users"), **typed})
-    return invert_plan(target, quantity=quantity, n_users=n, sizes=sizes, stated=stated, setting=kind)
+    stated = target.stated({"users": n, **numbers})
+    told: dict[str, Any] = {"quantity": quantity, "n_users": n, "sizes": sizes, "stated": stated}
+    return invert_plan(target, **told, setting=kind, every_method=every_method)
 
 
 def _spent(numbers: dict[str, Any]) -> dict[str, Any]:

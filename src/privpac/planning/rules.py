@@ -80,6 +80,12 @@ class RuleTarget(RuleGoal, Target):
     def exactly(self, n_users: int) -> Self:
         return evolve(self, within=n_users)
 
+    def rivals(self, method: str) -> tuple[str, ...]:
+        return tuple(key for key in compared_methods() if key != method and method in compared_methods())
+
+    def certain_if(self, setting: str | None) -> str:
+        return "if some rule is always right" if setting == "realizable" else super().certain_if(setting)
+
     def remark(self, plan: Plan) -> str:  # type: ignore[override]
         return better_certificate(plan)
 
@@ -166,7 +172,7 @@ def recommend_rules(target: RuleTarget, plan: Plan) -> Choice:
     spent = target.changed(epsilon=plan.epsilon_at(plan.place)) if plan.quantity == "epsilon" else target
     if users is not None or not _by_numbers(spent, setting, m):
         return _choice(spent, setting, users, m)
-    typical = _typical(plan, target) if target.population is None and plan.quick else None
+    typical = _typical(plan, target) if target.population is None and plan.quick_here else None
     if typical is not None:
         return typical
     stands, where = _standing(plan, target)
@@ -217,11 +223,9 @@ def _by_numbers(target: RuleTarget, setting: str | None, m: int) -> bool:
 def _typical(plan: Plan, target: RuleTarget) -> Choice | None:
     """The method with the fewest typical users, as the plan shows them; the default unless another needs clearly
     fewer."""
-    predicted = {row.key: row for row in plan.predicted}
+    m, known = plan.records_per_user[plan.place], {made.key: made for made in plan.simulations}
     users = {
-        key: n
-        for key in compared_methods()
-        if key in predicted and (n := predicted[key].values[plan.place]) is not None
+        key: n for key in compared_methods() if key in known and (n := plan.simulated(known[key], m)[0]) is not None
     }
     if not users:
         return None
@@ -230,7 +234,7 @@ def _typical(plan: Plan, target: RuleTarget) -> Choice | None:
     said = ", ".join(f"{key} {n:,}" for key, n in users.items())
     near = f"; {best} does not need clearly fewer" if kept and best != DEFAULT else ""
     goal = f"{target.measure} {float(target.alpha):g}"
-    reason = f"predicted users for {goal}: {said} ({predicted[best].assumption}){near}"
+    reason = f"predicted users for {goal}: {said} ({plan.model_of(known[best])}){near}"
     return Choice(DEFAULT if kept else best, reason, "predicted")
 
 
@@ -243,15 +247,13 @@ def _standing(plan: Plan, target: RuleTarget) -> tuple[int | None, str]:
     """
     assert plan.asked is not None
     m, setting = plan.records_per_user[plan.place], plan.asked.setting
-    if plan.quick:
-        rows: list[Any] = [
-            row.values[plan.place]
-            for row in plan.predicted
-            if setting == "realizable" or METHODS[row.key].setting != "realizable"
+    if plan.quick_here:
+        for_labels = [
+            made for made in plan.simulations if setting == "realizable" or METHODS[made.key].setting != "realizable"
         ]
     else:
-        first = [made for made in target.simulations(setting) if METHODS[made.key].setting != "realizable"][:1]
-        rows = [made.users(m) for made in first]
+        for_labels = [made for made in plan.simulations if METHODS[made.key].setting != "realizable"][:1]
+    rows: list[Any] = [plan.simulated(made, m)[0] for made in for_labels]
     fewest = min((n for n in rows if n is not None), default=None)
     if fewest is not None:
         return fewest, f"judged at the fewest users that typically reach {float(target.alpha):g}"

@@ -16,4 +16,5 @@ from .histogram import ShuffleHistogram as ShuffleHistogram
 from .protocol import CentralProtocol as CentralProtocol
 from .protocol import LocalProtocol as LocalProtocol
 from .protocol import ShuffleProtocol as ShuffleProtocol
+from .protocol import new_protocol as new_protocol
 from .shuffler import Shuffler as Shuffler

@@ -563,6 +563,9 @@ class AgreementTarget(Target):
         """The learner, or the protocol: the stable one where agreement itself is proved, else the task as given."""
         return agreement_run(self, self.stability.task if proved else self.task, m, certificate, asked.n_users)
 
+    def certain_if(self, setting: str | None) -> str:
+        return "under the assumption below"
+
     def simulations(self, setting: str | None = None) -> list[Simulation]:
         return [*(agreement_simulations if self.model is Model.CENTRAL else protocol_simulations)(self)]
 

@@ -174,6 +174,23 @@ class Analysis:
     reasons: Mapping[str, int] = field(factory=dict)
     support: Support | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """What was received and dropped, and the support, as JSON; the release has a form of its own."""
+        support: dict[str, Any] | None = None
+        if self.support is not None:
+            support = {name: getattr(self.support, name) for name in ("estimate", "low", "high", "people")}
+            support["confidence"] = str(self.support.confidence)
+        counts = {reason: count for reason, count in self.reasons.items() if count}
+        return {"received": self.received, "dropped": self.dropped, "reasons": counts, "support": support}
+
+    @classmethod
+    def from_dict(cls, released: Released, values: Mapping[str, Any]) -> Analysis:
+        """The inverse, beside the release."""
+        support = values["support"]
+        if support is not None:
+            support = Support(**{**support, "confidence": Fraction(support["confidence"])})
+        return cls(released, values["received"], values["dropped"], values["reasons"], support)
+
     @property
     def drop_rate(self) -> float | None:
         """The share of all messages that was dropped."""

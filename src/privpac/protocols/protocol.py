@@ -27,7 +27,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
 from privpac.device.client import Client
 from privpac.device.correlated_sampling import MAX_DENOMINATOR, check_seed
@@ -36,7 +36,7 @@ from privpac.device.manifest import VERSION, Manifest
 from privpac.device.randomizers import MAX_CAP, ShuffleSelection, cap_price, least_cap
 from privpac.device.tasks import Task
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
-from privpac.exact import rational
+from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.methods.agreement.agreement_learner import need_ordered_columns
@@ -381,3 +381,85 @@ class CentralProtocol(Protocol):
 
     def _run(self, sent: Submissions, rng: Rng) -> Analysis:
         return self.analyze(sent, rng)
+
+
+def new_protocol(
+    rule: str,
+    features: Mapping[str, Domain],
+    *,
+    epsilon: Rational,
+    model: Model | str = Model.LOCAL,
+    label: str = "label",
+    delta: Rational | None = None,
+    n_min: int | None = None,
+    n_max: int | None = None,
+    width: int | None = None,
+    neighbours: Neighbours | str | None = None,
+    task: Mapping[str, int | str] | None = None,
+    min_records: int | None = None,
+    max_records: int | None = None,
+    beta: Rational | None = None,
+    seed: bytes | None = None,
+    analyzer: bytes | None = None,
+) -> Protocol:
+    """The protocol of a trust model; what that model has no use for is refused, not ignored.
+
+    Parameters
+    ----------
+    rule : str
+        A kind of rule (:data:`privpac.device.tasks.KINDS`).
+    features : mapping of names to domains
+        The columns that devices read.
+    epsilon : rational
+        The privacy loss of a person.
+    model : {"local", "shuffle", "central"}
+        Who sees the messages.
+    label : str
+        What is predicted.
+    delta : rational, optional
+        The promise may fail with this probability: for shuffle and central.
+    n_min, n_max : int, optional
+        For shuffle: honest clients at least, and clients at most (ten times ``n_min``).
+    width : int, optional
+        Bits of a chunk of a long item: for local and shuffle.
+    neighbours : {"add-remove", "replace"}, optional
+        For central.
+    task, min_records, max_records, beta, seed, analyzer : optional
+        As in :class:`Protocol`.
+
+    Returns
+    -------
+    Protocol
+
+    Raises
+    ------
+    ParameterError, InfeasibleError
+        A parameter is outside its range, missing, or one that the model does not use.
+
+    Examples
+    --------
+    >>> from privpac.data import Integers
+    >>> str(new_protocol("threshold", {"age": Integers(0, 99)}, epsilon=1).guarantee)
+    '(1, 0)-DP per user, replace, local model'
+    """
+    if model not in _OF_MODEL:
+        raise ParameterError(f"model must be local, shuffle or central; got {str(model)[:40]!r}")
+    kind = _OF_MODEL[Model(model)]
+    own: dict[str, Any] = {"delta": delta, "n_min": n_min, "n_max": n_max, "width": width, "neighbours": neighbours}
+    own = {name: value for name, value in own.items() if value is not None}
+    taken = {each.name for each in fields(kind)}
+    unused = [name for name in own if name not in taken]
+    if unused:
+        raise ParameterError(f"model={str(kind.model)!r} does not use {', '.join(unused)}")
+    if kind is ShuffleProtocol:
+        if delta is None or n_min is None:
+            raise ParameterError("model='shuffle' needs delta (1e-6) and n_min, the honest clients expected at least")
+        own.setdefault("n_max", 10 * n_min)
+    shared: dict[str, Any] = {"task": task, "min_records": min_records, "max_records": max_records, "beta": beta}
+    shared |= {"seed": seed, "analyzer": analyzer}
+    own |= {name: value for name, value in shared.items() if value is not None}
+    made: Protocol = kind(rule, features, rational(epsilon, "epsilon"), label, **own)
+    return made
+
+
+_OF_MODEL: dict[Model, type[Any]] = {each.model: each for each in (LocalProtocol, ShuffleProtocol, CentralProtocol)}

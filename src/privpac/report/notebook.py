@@ -21,7 +21,7 @@ from privpac.exact import shown
 from privpac.guarantee import Guarantee, Unit
 from privpac.ledger import BudgetLedger
 from privpac.planning import Plan
-from privpac.planning.plans import NAMES, meanings
+from privpac.planning.plans import NAMES, meanings, row_cells
 from privpac.report.distribution import distribution_picture
 from privpac.report.pages import WORDS, page, promise_lines
 from privpac.report.plots import NO, YES
@@ -90,12 +90,13 @@ def _rule(value: Rule) -> dict[str, object]:
 
 
 def _plan(value: Plan) -> dict[str, object]:
-    rows = [*value.rows, *(value.predicted if value.quick else ())]
+    everything = [*value.rows, *(value.predicted if value.quick else ())]
+    rows = value.main_rows(predict=value.predicts) if value.short else everything
     told = {row.kind: NAMES[row.kind] for row in rows}
     choice = value.recommendation
     target = ", ".join(f"{name} {said}" for name, said in value.target.items())
     return {
-        "said": value.title[0].upper() + value.title[1:],
+        "said": value.answer() if value.short else value.title[0].upper() + value.title[1:],
         "lines": [target, *([f"Recommended: {choice.method}, because {choice.reason}"] if choice else [])],
         "grid": {
             "sizes": [f"{m:,}" for m in value.records_per_user],
@@ -103,7 +104,7 @@ def _plan(value: Plan) -> dict[str, object]:
                 (
                     name,
                     [
-                        (r.method, [cell.replace("-", "–", cell == "-") for cell in r.cells()])
+                        (r.method, [cell.replace("-", "–", cell == "-") for cell in row_cells(value, r)])
                         for r in rows
                         if r.kind == kind
                     ],

@@ -9,7 +9,7 @@ numbers are those of :mod:`privpac.planning`; here they are only drawn.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ def _head(view: Curves, predict: bool) -> dict[str, object]:
     return {
         "title": title,
         "promise": f"epsilon {_short(view.target.epsilon)} per person, {view.target.neighbours!s}",
+        "sentence": view.planned.answer(predict=predict),
         "answer": answer,
         "beside": _beside(view, predict),
         "what": ", ".join(f"{name}: {value}" for name, value in view.target.shown.items()),
@@ -144,7 +145,7 @@ def _cells(texts: Iterable[str]) -> list[str]:
 
 
 def _curves(view: Curves, predict: bool) -> dict[str, object]:
-    plan, sizes = view.by_records, view.by_records.records_per_user
+    plan, sizes, drawn = view.by_records, view.by_records.records_per_user, _drawn(view.planned, predict)
     told = [
         "Dashed: no method can do with fewer, under the assumption named for it.",
         "Dotted with crosses: typical, not certified." if predict and view.simulation is not None else "",
@@ -152,9 +153,11 @@ def _curves(view: Curves, predict: bool) -> dict[str, object]:
     ]
     records = _Picture("records per user", "users needed", sizes, legend=True)
     for i, row in enumerate(plan.rows):
-        records.line(i, row.method, row.kind, [(m, n) for m, n in zip(sizes, row.n_users) if n])
-    if predict:
-        for row in plan.predicted:
+        if (row.kind, row.method) in drawn:
+            records.line(i, row.method, row.kind, [(m, n) for m, n in zip(sizes, row.n_users) if n])
+    for made in plan.simulations if predict else ():
+        if ("predicted", made.method) in drawn:
+            row = plan.predicted_of(made)
             place = next((i for i, own in enumerate(plan.rows) if own.method == row.method), len(LINES))
             records.line(place, row.method, "predicted", [(m, n) for m, n in zip(sizes, row.n_users) if n])
     factors = [Fraction(2) ** k for k in range(-5, 2)] if predict else []
@@ -162,12 +165,12 @@ def _curves(view: Curves, predict: bool) -> dict[str, object]:
     privacy = _Picture(
         "epsilon", "users needed", [float(e) for e, _ in view.by_epsilon], here=float(view.target.epsilon)
     )
-    privacy.plans(view.by_epsilon, lambda value, n: (value, n))
+    privacy.plans(view.by_epsilon, drawn, lambda value, n: (value, n))
     lowest = min((p.excess for _, m, p in found if m == view.records), default=1.0)
     people = _Picture(
         "users", f"{view.measure} (alpha)", [t for t in _TICKS if t >= min(0.01, lowest)], here=view.n_users, swap=True
     )
-    people.plans(view.by_alpha, lambda value, n: (n, value))
+    people.plans(view.by_alpha, drawn, lambda value, n: (n, value))
     if view.simulation is not None:
         place = next((i for i, own in enumerate(plan.rows) if own.method == view.simulation.method), len(LINES))
         people.line(
@@ -181,6 +184,12 @@ def _curves(view: Curves, predict: bool) -> dict[str, object]:
         "privacy": privacy.svg(),
         "people": people.svg(),
     }
+
+
+def _drawn(plan: Plan, predict: bool) -> set[tuple[str, str]]:
+    """Kind and name of the rows with a line in the pictures: at most four, unless all rows were asked for."""
+    everything = [*plan.rows, *(plan.predicted if predict else ())]
+    return {(row.kind, row.method) for row in (plan.main_rows(predict=predict) if plan.short else everything)}
 
 
 class _Picture:
@@ -212,10 +221,15 @@ class _Picture:
         )
 
     def plans(
-        self, plans: Sequence[tuple[Fraction, Plan]], point: Callable[[float, float], tuple[float, float]]
+        self,
+        plans: Sequence[tuple[Fraction, Plan]],
+        drawn: Collection[tuple[str, str]],
+        point: Callable[[float, float], tuple[float, float]],
     ) -> None:
-        """One line for each method through ``point(value, users)``."""
+        """One line for each method that is drawn, through ``point(value, users)``."""
         for i, row in enumerate(plans[0][1].rows):
+            if (row.kind, row.method) not in drawn:
+                continue
             found = [(float(value), plan.rows[i].n_users[0]) for value, plan in plans]
             self.line(i, row.method, row.kind, [point(value, float(n)) for value, n in found if n])
 

@@ -442,6 +442,9 @@ def write_report(
 
 def write_released(released: Released, path: str | os.PathLike[str], **said: Any) -> Path:
     """Write the page of a rule, a distribution or an evaluation; ``said``: purpose, contact, name of the data."""
+    name = Path(path).name
+    if not name.lower().endswith((".html", ".htm")):
+        raise ParameterError(f"a report is saved as .html or .htm, got {name[-40:]!r}; a browser prints it as PDF")
     found = released.value
     if isinstance(found, Evaluation):
         return write_evaluation_report(released, path, **said)

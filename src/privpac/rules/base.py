@@ -20,16 +20,21 @@ from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Bytes, Codes, Ints
 from privpac.data import Domain
 from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
-from privpac.errors import ParameterError, SchemaError, TooLargeError
+from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_mean
 from privpac.guarantee import positive_int
-from privpac.result import register
+from privpac.result import Saved, register, stores
+from privpac.rules.export.code import function
+from privpac.rules.export.expression import Expression, listed
+from privpac.rules.export.points import PointLine, comma_separated, printed
+from privpac.rules.export.sql import sql_case
+from privpac.rules.export.writer import RuleSource
 from privpac.rules.profile import Mean, Profile, Statistic, concatenate
 
 if TYPE_CHECKING:
@@ -129,7 +134,8 @@ class ClassOfRules(ABC):
         columns = {names[0] if name is None else name: domain for name, domain in declared.items()}
         unknown = [name for name in columns if name not in names]
         if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {names}")
+            near = did_you_mean(unknown[0], names)
+            raise SchemaError(f"columns {unknown} are not among the features {names}{near}")
         own = {name: domain for name, domain in columns.items() if domain is not None}
         if self.takes_texts:
             own = {
@@ -437,48 +443,21 @@ def columns_from_list(values: Sequence[Mapping[str, Any]]) -> Frozen[Domain]:
     return Frozen(tuple((value["name"], Domain.from_dict(value["domain"])) for value in values))
 
 
-def stored(value: object, as_text: bool) -> Any:
-    """A field of a rule as plain data; whole numbers that may exceed 2**53 are written as text."""
-    if isinstance(value, Domain):
-        return value.to_dict()
-    if isinstance(value, Frozen):
-        return columns_to_list(value)
-    if isinstance(value, tuple):
-        return [stored(item, as_text) for item in value]
-    return str(value) if as_text and value is not None else value
+stores(Frozen, columns_to_list, columns_from_list)
+stores(Mapping[str, Domain], columns_to_list, columns_from_list)
 
 
-def restored(value: Any, as_text: bool) -> Any:
-    """The inverse of :func:`stored`."""
-    if isinstance(value, Mapping):
-        return Domain.from_dict(value)
-    if isinstance(value, list):
-        if value and all(isinstance(item, Mapping) for item in value):
-            return columns_from_list(value)
-        return tuple(restored(item, as_text) for item in value)
-    return int(value) if as_text and value is not None else value
-
-
-class Rule(Shown, ABC):
+class Rule(Shown, Saved, ABC):
     """A hypothesis that can be published: predicts, prints in the user's units, saves as JSON.
 
     ``label`` names what a prediction of 1 means.  Concrete rules are frozen ``attrs`` classes; ``saved_as`` is the
-    kind under which files name them, and ``to_dict`` and ``from_dict`` write and read their fields.
+    kind under which files name them, and files hold their fields (:class:`~privpac.result.Saved`).
     """
 
     saved_as: ClassVar[str]
-    as_text: ClassVar[tuple[str, ...]] = ()
-    """Fields whose whole numbers files hold as text, for they may exceed 2**53."""
     label: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its fields as plain data."""
-        return {name: stored(getattr(self, name), name in self.as_text) for name in _field_names(type(self))}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_dict`."""
-        return cls(**{name: restored(values[name], name in cls.as_text) for name in _field_names(cls)})
+    names: tuple[str, ...] = ()
+    """What the answers mean where there are more than two; empty where they are 0 and 1."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -519,6 +498,118 @@ class Rule(Shown, ABC):
         Values outside the domain are clamped; missing values are refused.
         """
         return self.predict_codes(self.encode(X))
+
+    # The rule in other languages
+
+    def expression(self) -> Expression:
+        """What the rule says, over the codes of its columns: what :meth:`to_sql` and :meth:`to_code` write.
+
+        A rule that does not say it is asked on every point of its columns, if these are few.
+        """
+        found = listed({name: self.features[name] for name in self.reads}, self.predict_codes)
+        if found is None:
+            raise ParameterError(
+                f"{type(self).__name__} is not written in other languages: its columns have too many values, or an "
+                "open vocabulary; use predict, or the command privpac predict"
+            )
+        return found
+
+    def _source(self) -> RuleSource:
+        return RuleSource(self.expression(), self.features, self.reads, tuple(self.names), str(self))
+
+    def to_sql(self, dialect: str = "ansi") -> str:
+        """The rule as one expression of SQL over columns of its names.
+
+        It gives what :meth:`predict` gives, and NULL where predict refuses a value.
+
+        Parameters
+        ----------
+        dialect : {"ansi", "duckdb", "postgres", "bigquery", "sqlite"}
+            Which SQL.
+
+        Returns
+        -------
+        str
+            ``CASE ... END``, to be put into a SELECT.
+
+        Raises
+        ------
+        ParameterError
+            There is no such dialect, or the rule cannot be written in it.
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> print(pp.Thresholds(pp.Integers(0, 9), "age").decode(4, label="ill").to_sql())
+        CASE
+          WHEN ("age" IS NULL OR "age" <> "age") THEN NULL
+          WHEN "age" >= 4 THEN 1 ELSE 0
+        END
+        """
+        return sql_case(self._source(), dialect)
+
+    def to_code(self, language: str) -> str:
+        """The rule as a function ``predict(row)`` that needs nothing but its language.
+
+        It gives what :meth:`predict` gives for the row, and raises where predict refuses a value.
+
+        Parameters
+        ----------
+        language : {"python", "javascript"}
+            Which language.
+
+        Returns
+        -------
+        str
+            The source of a module or script.
+
+        Raises
+        ------
+        ParameterError
+            There is no such language, or the rule cannot be written in it.
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> source = pp.Thresholds(pp.Integers(0, 9), "age").decode(4, label="ill").to_code("python")
+        >>> exec(source)
+        >>> predict({"age": 7})
+        1
+        """
+        return function(self._source(), language)
+
+    def to_table(self) -> str:
+        """A scorecard as a table to print.
+
+        Returns
+        -------
+        str
+            Lines of text.
+
+        Raises
+        ------
+        ParameterError
+            The rule is no scorecard.
+        """
+        return printed(self._point_lines())
+
+    def to_csv(self) -> str:
+        """A scorecard as CSV: what a line is, the label, column, answer and points.
+
+        Returns
+        -------
+        str
+            The text of the file.
+
+        Raises
+        ------
+        ParameterError
+            The rule is no scorecard.
+        """
+        return comma_separated(self._point_lines())
+
+    def _point_lines(self) -> Sequence[PointLine]:
+        raise ParameterError(f"{type(self).__name__} has no points to list; use to_sql or to_code")
 
     # What a report draws
 
@@ -608,10 +699,6 @@ class ClassKernel:
 
     def merge(self, a: Profile, b: Profile) -> Profile:
         return a + b
-
-
-def _field_names(cls: Any) -> list[str]:
-    return [item.name for item in fields(cls)]
 
 
 def relabelled(rule: Any, label: str) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from attrs import evolve, frozen
@@ -22,11 +22,12 @@ from privpac.arrays import Codes
 from privpac.data import Domain, Integers, UserData
 from privpac.data.domains import own_code
 from privpac.errors import ParameterError
-from privpac.result import rule_from_dict, rule_to_dict
-from privpac.rules.base import ColumnCodes, ConceptClass, Frozen, Predictions, Rule, columns_from_list, columns_to_list
+from privpac.result import WideInt
+from privpac.rules.base import ColumnCodes, ConceptClass, Frozen, Predictions, Rule
 from privpac.rules.boxes import Conjunctions, Disjunctions, literal
 from privpac.rules.decision_lists import DecisionLists
 from privpac.rules.enumerated import Cells, NamedColumns, cells_at, checked_cuts, even_cells, named_domains
+from privpac.rules.export.expression import Condition, Expression, codes_in, replaced
 from privpac.rules.parities import Parities
 from privpac.rules.profile import Profile, Statistic
 
@@ -42,17 +43,20 @@ _MOST = 10
 _BIT = Integers(0, 1)
 
 
-@frozen(slots=False)
-class Question:
+class Question(NamedTuple):
     """Is the code of a column at least (``above``) or exactly this one?"""
 
     column: str
-    code: int
+    code: WideInt
     above: bool
 
     def answers(self, codes: ColumnCodes) -> Codes:
         column, code = codes[self.column], np.uint64(self.code)
         return ((column >= code) if self.above else (column == code)).astype(np.uint64)
+
+    def expression(self, domain: Domain) -> Condition:
+        """The question about the codes of its column."""
+        return codes_in(self.column, self.code, domain.size - 1 if self.above else self.code)
 
     def text(self, domain: Domain, yes: bool = True) -> str:
         """In the user's units."""
@@ -79,7 +83,7 @@ class BinarizedRule(Rule):
     saved_as: ClassVar[str] = "questions"
     columns: Frozen[Domain]
     questions: tuple[Question, ...]
-    rule: Any
+    rule: Rule
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:
@@ -101,6 +105,12 @@ class BinarizedRule(Rule):
         said: Predictions = self.rule.predict_codes(_answered(read, self.columns, codes))
         return said
 
+    def expression(self) -> Expression:
+        asked = zip(_names(self.questions, self.columns), self.questions)
+        answers = {name: question.expression(self.columns[question.column]) for name, question in asked}
+        found: Expression = replaced(self.rule.expression(), answers)
+        return found
+
     def condition(self) -> str:
         text = str(self.rule.condition())
         for question in self.questions:
@@ -111,20 +121,6 @@ class BinarizedRule(Rule):
 
     def __str__(self) -> str:
         return self.condition() if self.condition().startswith("if ") else super().__str__()
-
-    def to_dict(self) -> dict[str, Any]:
-        asked = [[question.column, str(question.code), question.above] for question in self.questions]
-        return {
-            "columns": columns_to_list(self.columns),
-            "questions": asked,
-            "rule": rule_to_dict(self.rule),
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        asked = tuple(Question(str(column), int(code), bool(above)) for column, code, above in values["questions"])
-        return cls(columns_from_list(values["columns"]), asked, rule_from_dict(values["rule"]), values["label"])
 
 
 @frozen(slots=False, init=False)

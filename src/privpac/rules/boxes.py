@@ -34,6 +34,7 @@ from privpac.data import Domain, Integers, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.parameters import truth
+from privpac.result import WideInt
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
 from privpac.rules.cuts import listed_condition, need_order
 from privpac.rules.enumerated import (
@@ -47,6 +48,7 @@ from privpac.rules.enumerated import (
     limited,
     named_domains,
 )
+from privpac.rules.export.expression import AllOf, AnyOf, Expression, codes_in
 from privpac.rules.intervals import interval_mistakes
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.grouped import (
@@ -364,9 +366,8 @@ class Box(Rule):
     """1 iff every column's code lies between its bounds, both included; ``bounds=None`` is the empty box."""
 
     saved_as: ClassVar[str] = "box"
-    as_text: ClassVar[tuple[str, ...]] = ("bounds",)
     columns: Frozen[Domain]
-    bounds: tuple[tuple[int, int], ...] | None
+    bounds: tuple[tuple[WideInt, WideInt], ...] | None
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:
@@ -395,6 +396,9 @@ class Box(Rule):
 
     def edges(self, column: str) -> tuple[int, ...]:
         return () if self.bounds is None else self.bounds[list(self.columns).index(column)]
+
+    def expression(self) -> Expression:
+        return self.bounds is not None and AllOf(codes_in(*side) for side in self._sides())
 
     def condition(self) -> str:
         if self.bounds is None:
@@ -566,6 +570,12 @@ class _Literals(Rule):
             held = codes[name] == value
             out = out | held if self.some else out & held
         return out.astype(np.int8)
+
+    def expression(self) -> Expression:
+        if self.values is None:
+            return self.some
+        held = [codes_in(name, value, value) for name, value in self._literals()]
+        return AnyOf(held) if self.some else AllOf(held)
 
     def condition(self) -> str:
         if self.values is None:

@@ -19,6 +19,7 @@ from privpac.data import Domain, Integers, Texts, UserData, Users
 from privpac.data.grouping import ranked
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
     ColumnCodes,
@@ -32,6 +33,7 @@ from privpac.rules.base import (
     Rule,
     distance_minimum,
 )
+from privpac.rules.export.expression import Condition, Expression, Negated, codes_in
 from privpac.rules.hierarchies.base import MAX_BITS, Column, Depths, Places, VC1Tree, as_text, code_of
 from privpac.rules.kernels.coarse_pass import CutColumn, Survey, survey, worthwhile
 from privpac.rules.kernels.cuts import Line, fold_lines, zero_profile
@@ -90,6 +92,14 @@ def cut_condition(feature: str, domain: Domain, cut: int, direction: str) -> str
     return f"{feature} {'>' if direction == 'above' else '<='} {domain.text(cut - 1)}"
 
 
+def cut_expression(feature: str, domain: Domain, cut: int, direction: str) -> Condition:
+    """A cut, or one value, as a question about codes; a cut of the size is above all codes."""
+    if direction in VALUE_DIRECTIONS:
+        one = codes_in(feature, cut, cut)
+        return one if direction == "is" else Negated(one)
+    return codes_in(feature, cut, domain.size - 1) if direction == "above" else codes_in(feature, 0, cut - 1)
+
+
 def check_cut(domain: Domain, cut: int, direction: str, directions: tuple[str, ...] = DIRECTIONS) -> None:
     """A cut and a direction that make a rule on the domain; for "is" and "is not" the cut is a code, or the number of
     codes for a value that nobody holds."""
@@ -105,10 +115,9 @@ class Threshold(Rule):
     """1 iff ``code(x) >= cut`` (above) or ``code(x) < cut`` (below)."""
 
     saved_as: ClassVar[str] = "threshold"
-    as_text: ClassVar[tuple[str, ...]] = ("cut",)
     feature: str
     domain: Domain
-    cut: int
+    cut: WideInt
     direction: str = "above"
     label: str = "1"
 
@@ -123,6 +132,9 @@ class Threshold(Rule):
 
     def condition(self) -> str:
         return cut_condition(self.feature, self.domain, self.cut, self.direction)
+
+    def expression(self) -> Expression:
+        return cut_expression(self.feature, self.domain, self.cut, self.direction)
 
 
 def cut_predictions(codes: Codes, cut: int, direction: str) -> Predictions:

@@ -36,6 +36,7 @@ from privpac.parameters import named, truth, whole
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
 from privpac.rules.boxes import literal, yes_no_columns
 from privpac.rules.enumerated import EnumeratedClass, NamedColumns, dense_fold, domains_of, limited
+from privpac.rules.export.expression import Cases, Expression, codes_in
 from privpac.rules.profile import Profile, Statistic
 
 _MOST_COLUMNS = 63
@@ -162,6 +163,9 @@ class DecisionList(Rule):
         for name, value, mark in reversed(self.tests):
             out[codes[name] == value] = mark
         return out
+
+    def expression(self) -> Expression:
+        return Cases([(codes_in(name, value, value), mark) for name, value, mark in self.tests], self.default)
 
     def condition(self) -> str:
         if not self.tests:

@@ -425,7 +425,7 @@ class TableRule(Rule):
     """What to say on every value, written as a text of 0 and 1."""
 
     saved_as: ClassVar[str] = "table"
-    columns: Mapping[str, Domain] = field(converter=frozen_columns)
+    columns: Frozen[Domain] = field(converter=frozen_columns)
     bits: str
     name: str | None = None
     label: str = "1"

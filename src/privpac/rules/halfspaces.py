@@ -28,6 +28,7 @@ from privpac.data import Domain, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
+from privpac.result import WideInt
 from privpac.rules.base import ByAgreement, ColumnCodes, Frozen, Predictions, Rule
 from privpac.rules.cuts import cut_mistakes
 from privpac.rules.enumerated import (
@@ -41,6 +42,7 @@ from privpac.rules.enumerated import (
     named_domains,
     row_keys,
 )
+from privpac.rules.export.expression import CodeTimes, Expression, SumExceeds
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.grouped import (
     MOST_RECORDS,
@@ -154,14 +156,10 @@ class Halfspace(Rule):
     """1 iff ``sum weights[j] * code_j / strides[j] > threshold``; no weights at all make a constant."""
 
     saved_as: ClassVar[str] = "halfspace"
-    as_text: ClassVar[tuple[str, ...]] = (
-        "strides",
-        "threshold",
-    )
     columns: Frozen[Domain]
     weights: tuple[int, ...]
-    strides: tuple[int, ...]
-    threshold: int
+    strides: tuple[WideInt, ...]
+    threshold: WideInt
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:
@@ -196,6 +194,12 @@ class Halfspace(Rule):
     def pulls(self) -> Mapping[str, float]:
         columns = zip(self.columns.items(), self.weights, self.strides)
         return {name: weight * (domain.size - 1) / stride for (name, domain), weight, stride in columns if weight}
+
+    def expression(self) -> Expression:
+        scale = lcm(*self.strides)
+        pairs = zip(self.columns, self.weights, self.strides)
+        terms = [CodeTimes(name, weight * (scale // stride)) for name, weight, stride in pairs if weight]
+        return SumExceeds(terms, scale * self.threshold) if terms else self.threshold < 0
 
     def condition(self) -> str:
         """The inequality in the user's units, cleared of fractions and common factors."""

@@ -29,6 +29,7 @@ from privpac.errors import TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import ByAgreement, ColumnCodes, Labellings, OneColumnClass, Predictions, Rule, dense_losses
 from privpac.rules.cuts import cut_mistakes, listed_condition, need_order
+from privpac.rules.export.expression import Expression, codes_in
 from privpac.rules.kernels.cuts import contribution, sort_within_users
 from privpac.rules.profile import Profile, Statistic, Step, constant_profile
 
@@ -181,6 +182,9 @@ class Interval(Rule):
 
     def edges(self, column: str) -> tuple[int, int]:
         return self.low, self.high
+
+    def expression(self) -> Expression:
+        return codes_in(self.feature, self.low, self.high - 1)
 
     def condition(self) -> str:
         if self.low == self.high:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from privpac.data import Domain
-from privpac.errors import ParameterError, PrivpacError
+from privpac.errors import ParameterError, PrivpacError, did_you_mean
 from privpac.rules.base import RULES, ConceptClass
 from privpac.rules.binarized import Binarized
 from privpac.rules.boxes import Rectangles
@@ -58,7 +58,7 @@ def default_rule(features: _Features) -> str:
 def rule_class(name: str, features: _Features) -> ConceptClass:
     """The class of rules with this name over named columns with their domains."""
     if not isinstance(name, str) or name not in RULES:
-        raise ParameterError(f"rule must be one of {', '.join(RULES)}; got {name!r}")
+        raise ParameterError(f"rule must be one of {', '.join(RULES)}; got {name!r}{did_you_mean(name, RULES)}")
     if not features:
         raise ParameterError("a rule needs at least one column")
     built: ConceptClass = RULES[name](features)

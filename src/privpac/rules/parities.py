@@ -28,6 +28,7 @@ from privpac.rules.base import (
     Rule,
 )
 from privpac.rules.enumerated import EnumeratedClass, NamedColumns, domains_of, domains_or_none, frozen_columns
+from privpac.rules.export.expression import Expression, OddNumber, codes_in
 from privpac.rules.kernels import Bundle
 from privpac.rules.kernels.grouped import add_contributions, group_equal_users, terms
 from privpac.rules.profile import Profile, Statistic, dense_profile
@@ -63,7 +64,7 @@ class Parity(Rule):
     """1 iff an odd number of the columns in the mask have code 1."""
 
     saved_as: ClassVar[str] = "parity"
-    columns: Mapping[str, Domain] = field(converter=frozen_columns)
+    columns: Frozen[Domain] = field(converter=frozen_columns)
     mask: int
     label: str = "1"
 
@@ -83,6 +84,9 @@ class Parity(Rule):
         return (sum((codes[name] for name in read), np.zeros(len(first), dtype=np.uint64)) & np.uint64(1)).astype(
             np.int8
         )
+
+    def expression(self) -> Expression:
+        return bool(self.mask) and OddNumber(codes_in(name, 1, 1) for name in self.reads)
 
     def condition(self) -> str:
         parts = [f"{name} = {self.columns[name].text(1)}" for name in self.reads]

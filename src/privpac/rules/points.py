@@ -17,6 +17,7 @@ from privpac.data.domains import in_one_line
 from privpac.data.grouping import ranked
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
     ColumnCodes,
@@ -28,6 +29,7 @@ from privpac.rules.base import (
     Rule,
 )
 from privpac.rules.cuts import Labelling, LineClass, refined
+from privpac.rules.export.expression import Expression, codes_in
 from privpac.rules.hierarchies.base import Column, Places, VC1Tree, as_text, code_of, lay_out
 from privpac.rules.kernels.cuts import Line
 from privpac.rules.profile import Profile
@@ -38,10 +40,9 @@ class Point(Rule):
     """1 iff ``code(x) = code``; ``code=None`` never says 1."""
 
     saved_as: ClassVar[str] = "point"
-    as_text: ClassVar[tuple[str, ...]] = ("code",)
     feature: str
     domain: Domain
-    code: int | None
+    code: WideInt | None
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:
@@ -55,6 +56,9 @@ class Point(Rule):
 
     def edges(self, column: str) -> tuple[int, ...]:
         return () if self.code is None else (self.code,)
+
+    def expression(self) -> Expression:
+        return False if self.code is None else codes_in(self.feature, self.code, self.code)
 
     def condition(self) -> str:
         if self.code is None:

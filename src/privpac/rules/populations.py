@@ -31,8 +31,8 @@ from privpac.arrays import Array, Floats64
 from privpac.data import Domain, Integers, UserData
 from privpac.data.schema import OnInvalid
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Unit, positive_int
+from privpac.exact import Rational, positive_int, rational
+from privpac.guarantee import Unit
 from privpac.law.blocks import BlockLaw
 from privpac.rules.base import ConceptClass
 from privpac.rules.cuts import Thresholds

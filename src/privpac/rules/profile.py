@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from privpac.arrays import Array, Ints
 from privpac.data.loops import jit
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational, root_up
-from privpac.guarantee import positive_int
+from privpac.exact import Rational, positive_int, rational, root_up
 from privpac.law import Law
-from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, own_clip, whole
+from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, whole
 
 # What one user says about one rule: a bounded integer.
 #
@@ -387,6 +386,15 @@ def concatenate(parts: Sequence[Profile], sizes: Sequence[int]) -> Profile:
 # nothing against the clip, so it is credited.  The second term is the *room* that the user's own worst rule leaves:
 # ``floor(levels r / m) + d <= levels`` for every rule, so that one user moves both scores within ``0..levels`` (see
 # ``methods.hybrid`` for what that proves).
+
+
+def own_clip(m: int) -> int:
+    """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``.
+
+    >>> [own_clip(m) for m in (0, 1, 2, 5, 256, 257)]
+    [1, 1, 2, 3, 16, 17]
+    """
+    return max(1, root_up(m), -(-m // 16))
 
 
 @lru_cache(maxsize=1 << 16)

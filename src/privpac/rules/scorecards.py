@@ -23,6 +23,8 @@ from privpac.exact import MAX_PRECISION, precision
 from privpac.parameters import bounds, named, whole
 from privpac.rules.base import Frozen, Rule
 from privpac.rules.enumerated import domains_or_none
+from privpac.rules.export.expression import Cases, CodesIn, Expression, HighestTotal, Number, SumExceeds, runs
+from privpac.rules.export.points import PointLine
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -325,6 +327,37 @@ class Scorecard(Rule):
         rates = np.array([float(each_bin.rate) for each_bin in self.calibration])
         return rates[calibration_bins_of(self.totals(codes), [each_bin.last for each_bin in self.calibration])]
 
+    # In other languages
+
+    def _terms(self) -> list[Number]:
+        """The numbers that :meth:`totals` adds up."""
+        terms: list[Number] = [points[0] for points in self.points if len(set(points)) == 1]
+        for column, points in self._varied:
+            ranges: dict[int, list[tuple[int, int]]] = {}
+            for value, first, last in runs(points[: column.bins]):
+                ranges.setdefault(value, []).extend(column.expression(first, last).ranges)
+            if column.has_missing:
+                ranges.setdefault(points[-1], []).extend(column.expression(column.bins, column.bins).ranges)
+            usual = max(ranges, key=lambda value: len(ranges[value]))
+            parts = [(CodesIn(column.name, tuple(found)), value) for value, found in ranges.items() if value != usual]
+            terms.append(Cases(parts, usual))
+        return terms
+
+    def expression(self) -> Expression:
+        return SumExceeds(self._terms(), self.threshold)
+
+    def _point_lines(self) -> list[PointLine]:
+        found = []
+        for column, points in zip(self.columns, self.points):
+            constant = len(set(points)) == 1
+            lines = [ScorecardLine("any", points[0])] if constant else self.lines(column, points)
+            found += [PointLine("points", self.label, column.name, line.answer, str(line.points)) for line in lines]
+        found.append(PointLine("threshold", self.label, "", "says 1 above", str(self.threshold)))
+        starts = [0, *(each_bin.last + 1 for each_bin in self.calibration)]
+        for start, (last, rate, _, _) in zip(starts, self.calibration):
+            found.append(PointLine("rate", self.label, "", f"{start} to {last} points", f"{float(rate):.4f}"))
+        return found
+
     # Words
 
     def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[ScorecardLine]:
@@ -398,30 +431,6 @@ class Scorecard(Rule):
 
     # Storage
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "columns": [column.to_dict() for column in self.columns],
-            "points": [list(points) for points in self.points],
-            "threshold": self.threshold,
-            "top": self.top,
-            "label": self.label,
-            "calibration": [list(each_bin) for each_bin in self.calibration],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            tuple(BinnedColumn.from_dict(column) for column in values["columns"]),
-            tuple(tuple(_whole(p) for p in points) for points in values["points"]),
-            _whole(values["threshold"]),
-            _whole(values["top"]),
-            str(values["label"]),
-            tuple(
-                CalibrationBin(_whole(last), Fraction(rate), Fraction(low), Fraction(high))
-                for last, rate, low, high in values["calibration"]
-            ),
-        )
-
 
 def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
@@ -454,8 +463,8 @@ class ScorecardPerLabel(Rule):
         if len({bool(scorecard.calibration) for scorecard in self.scorecards}) > 1:
             raise ParameterError("either all scorecards for several labels are calibrated, or none")
 
-    @property
-    def names(self) -> tuple[str, ...]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]  # each scorecard names its own
         """The labels."""
         return tuple(scorecard.label for scorecard in self.scorecards)
 
@@ -480,6 +489,12 @@ class ScorecardPerLabel(Rule):
         above = np.stack([scorecard.totals(codes) - scorecard.threshold for scorecard in self.scorecards], axis=1)
         said: NDArray[np.int8] = np.argmax(above, axis=1).astype(np.int8)
         return said
+
+    def expression(self) -> Expression:
+        return HighestTotal([*scorecard._terms(), -scorecard.threshold] for scorecard in self.scorecards)
+
+    def _point_lines(self) -> list[PointLine]:
+        return [line for scorecard in self.scorecards for line in scorecard._point_lines()]
 
     def predict(self, X: object) -> Any:
         """The names of the labels."""

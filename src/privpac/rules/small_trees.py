@@ -22,6 +22,7 @@ from privpac.exact import as_arb
 from privpac.parameters import TREE_LEVELS, bounds, named, probability, whole
 from privpac.rules.base import Frozen, Rule
 from privpac.rules.enumerated import domains_of, domains_or_none
+from privpac.rules.export.expression import Cases, Condition, Expression, Outcome
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -397,6 +398,18 @@ class SmallTree(Rule):
 
         said: NDArray[np.int8] = np.where(self._holds(self.root, codes), of(self.yes), of(self.no)).astype(np.int8)
         return said
+
+    def _asked(self, question: TreeQuestion) -> Condition:
+        column = self._column(question)
+        return column.expression(question.value, column.bins - 1 if question.kind == "cut" else question.value)
+
+    def expression(self) -> Expression:
+        def side(branch: Branch) -> Outcome:
+            if branch.question is None:
+                return branch.labels[0]
+            return Cases([(self._asked(branch.question), branch.labels[0])], branch.labels[1])
+
+        return Cases([(self._asked(self.root), side(self.yes))], side(self.no))
 
     def predict(self, X: object) -> Any:
         """0/1, or the names of the labels where there are more than two."""

@@ -23,6 +23,7 @@ from privpac.arrays import Array, Bools, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError
+from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
     ColumnCodes,
@@ -42,6 +43,7 @@ from privpac.rules.cuts import (
     check_cut,
     check_directions,
     cut_condition,
+    cut_expression,
     cut_labellings,
     cut_mistakes,
     cut_poll,
@@ -51,6 +53,7 @@ from privpac.rules.cuts import (
     value_labellings,
 )
 from privpac.rules.enumerated import NamedColumns, domains_of, domains_or_none, frozen_columns
+from privpac.rules.export.expression import Expression
 from privpac.rules.kernels.cuts import Line
 from privpac.rules.profile import Profile, Step
 
@@ -260,10 +263,9 @@ class Stump(Rule):
     """
 
     saved_as: ClassVar[str] = "stump"
-    as_text: ClassVar[tuple[str, ...]] = ("cut",)
-    columns: Mapping[str, Domain] = field(converter=frozen_columns)
+    columns: Frozen[Domain] = field(converter=frozen_columns)
     feature: str
-    cut: int
+    cut: WideInt
     direction: str = "above"
     label: str = "1"
 
@@ -284,6 +286,9 @@ class Stump(Rule):
 
     def condition(self) -> str:
         return cut_condition(self.feature, self.columns[self.feature], self.cut, self.direction)
+
+    def expression(self) -> Expression:
+        return cut_expression(self.feature, self.columns[self.feature], self.cut, self.direction)
 
 
 @frozen(slots=False)

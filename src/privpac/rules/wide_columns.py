@@ -26,6 +26,7 @@ from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.rules.base import Frozen
 from privpac.rules.enumerated import NamedColumns, domains_of
+from privpac.rules.export.expression import CodesIn, codes_in
 from privpac.rules.profile import Profile, Statistic
 
 if TYPE_CHECKING:
@@ -123,6 +124,20 @@ class BinnedColumn:
         self.bin_codes(np.ascontiguousarray(codes), found)
         kind, value = test
         return found == value if kind == "is" else (found >= value) & (found < self.bins)
+
+    def expression(self, first: int, last: int) -> CodesIn:
+        """The bin of a code lies between two bins that hold values, or both are the bin of missing values."""
+        own = own_code(self.domain)
+        if first == self.bins and own is not None:
+            return codes_in(self.name, own, own)
+        if self.is_category:
+            return codes_in(self.name, first, last)
+        highest = self.domain.present.value_range()[1]
+        return codes_in(
+            self.name,
+            self.edges[first - 1] if first else 0,
+            self.edges[last] - 1 if last < len(self.edges) else highest,
+        )
 
     def of_tests(self, weights: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         """Weights of bins along an axis as weights of tests: what lies where each test holds."""

@@ -13,11 +13,13 @@ errors have fixed bodies, and the work for a query does not depend on how the vo
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import multiprocessing
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -25,18 +27,19 @@ from attrs import asdict, frozen
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
+from privpac.connections import KEY
+from privpac.errors import BudgetExhausted, LedgerError, ModelFileError, ParameterError, PrivpacError
 from privpac.ledger import BudgetLedger
-from privpac.methods.prediction.session import PredictionSession
+from privpac.methods.prediction.session import PredictionSession, QueryBatch
 from privpac.report import pages
-from privpac.serve.answering import Predict, read_json
-from privpac.serve.commit import Pulse
+from privpac.serve.auth import AuthMiddleware
+from privpac.serve.commit import Committer, HealthProbe
 from privpac.serve.keys import ApiKey, KeyStore
-from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send, Wall, problem
+from privpac.serve.responses import Refusal, problem
 from privpac.serve.schema import (
     Answers,
     Budget,
@@ -51,6 +54,7 @@ from privpac.serve.schema import (
     Promise,
     Queries,
     Span,
+    columns,
     promise,
 )
 from privpac.serve.session_file import load_session, operator_secret
@@ -89,7 +93,10 @@ def from_environment() -> Any:
     logging._srcfile = None
     ledger = BudgetLedger.open(configuration.ledger)
     session = load_session(configuration.session, operator_secret(configuration.key_file), ledger)
-    return create_app(session, ledger, KeyStore(configuration.keys))
+    app = create_app(session, ledger, KeyStore(configuration.keys))
+    gc.collect()
+    gc.freeze()  # what is loaded now stays; looking through it again and again took a fifth of the work for an answer
+    return app
 
 
 def _end_with_parent() -> None:
@@ -116,24 +123,58 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     app = FastAPI(
         title="privpac prediction service", version="1", openapi_url=None, debug=False, redirect_slashes=False
     )
+    app.router.route_class = _OneMeaning
     _add_errors(app)
     _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
-    described, predict = json.dumps(app.openapi()), Predict(session)
+    described = app.openapi()
+    described["components"]["securitySchemes"] = _SCHEMES
+    text = json.dumps(described)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def description() -> Response:
-        return Response(described, media_type="application/json")
+        return Response(text, media_type="application/json")
 
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        await (predict if predict.serves(scope) else app)(scope, receive, send)
-
-    return Wall(serve, keys)
+    return AuthMiddleware(app, keys)
 
 
-async def _strict(request: Request) -> None:
-    """Refuse what :func:`read_json` refuses."""
-    read_json(request.scope["headers"], await request.body())
+# Bodies
+
+
+class _JsonRequest(Request):
+    """A request whose body has one meaning: of two equal names in it, two readers could take different ones for what is
+    charged."""
+
+    async def json(self) -> Any:
+        body = await self.body()
+        try:
+            if len(self.headers.getlist("content-type")) != 1:
+                raise ValueError
+            return _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
+        except (ValueError, RecursionError):
+            raise json.JSONDecodeError("not one meaning", "", 0) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_once)
+
+
+class _OneMeaning(APIRoute):
+    """A route that reads its body as :class:`_JsonRequest` does."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+        handle = super().get_route_handler()
+
+        async def read(request: Request) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return read
 
 
 # Errors: fixed bodies, nothing echoed
@@ -160,6 +201,15 @@ def _add_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Refusal) -> Response:
         return respond(error.status)
 
+    @app.exception_handler(Exception)  # the middleware around the application says which class it was
+    async def failed(request: Request, error: Exception) -> Response:
+        return respond(500, {"connection": "close"})
+
+    @app.exception_handler(BudgetExhausted)
+    async def exhausted(request: Request, error: BudgetExhausted) -> Response:
+        remaining = max(0, error.remaining) if isinstance(error.remaining, int) else 0
+        return JSONResponse(problem(429) | {"remaining": remaining}, status_code=429)
+
     @app.exception_handler(LedgerError)
     @app.exception_handler(ModelFileError)
     async def unavailable(request: Request, error: PrivpacError) -> Response:
@@ -174,36 +224,40 @@ _FORBIDDEN: dict[int | str, dict[str, Any]] = {403: {"model": Problem, "descript
 _EXHAUSTED: dict[int | str, dict[str, Any]] = {429: {"model": Exhausted, "description": problem(429)["error"]}}
 _MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": problem(404)["error"]}}
 
-_bearer = HTTPBearer(auto_error=False, description="A key made with: privpac serve keys new")
 
-
-async def _checked(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> ApiKey:
-    """The key that the wall has checked; the credentials are named for the description of the API."""
+def _checked(request: Request) -> ApiKey:
+    """The key that the middleware has checked."""
     key: ApiKey | None = request.scope.get(KEY)
-    if key is None:  # a path that the wall did not take for this one
+    if key is None:  # a path that the middleware did not take for this one
         raise Refusal(401)
     return key
 
 
-Key = Annotated[ApiKey, Depends(_checked)]
+_WITH_KEY: dict[str, Any] = {"security": [{"key": []}]}
+_SCHEMES = {"key": {"type": "http", "scheme": "bearer", "description": "A key made with: privpac serve keys new"}}
 
 
 # What analysts use
 
 
 def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
-    shown, pulse = promise(session).model_dump_json(), Pulse(session.used)
+    shown, probe, committer = promise(session).model_dump_json(), HealthProbe(session.used), Committer(session)
 
-    @app.post(Predict.path, responses=_RESPONSES | _EXHAUSTED)
-    async def predict(queries: Queries, key: Key) -> Answers:
+    @app.post("/predict", response_model=Answers, responses=_RESPONSES | _EXHAUSTED, openapi_extra=_WITH_KEY)
+    async def predict(queries: Queries, request: Request) -> Response:
         """Answer up to 1000 queries, all of them or none; queries answered before are free."""
-        raise Refusal(404)  # described here, answered by Predict
+        key = _checked(request)
+        try:
+            codes = columns(session, queries.records)
+        except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
+            raise Refusal(422) from None
+        answers = await committer.answer(QueryBatch(codes, key.id, key.share))
+        return JSONResponse({"answers": answers.tolist(), "label": session.label})
 
-    @app.get("/budget", responses=_RESPONSES)
-    def budget(key: Key) -> Budget:
+    @app.get("/budget", responses=_RESPONSES, openapi_extra=_WITH_KEY)
+    def budget(request: Request) -> Budget:
         """What is left of the session, and of this key's share."""
+        key = _checked(request)
         used, mine = session.used(), session.used(key.id)
         left = max(0, session.queries - used)
         own = left if key.share is None else max(0, min(left, key.share - mine))
@@ -224,7 +278,7 @@ def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
     @app.get("/healthz", responses={503: _RESPONSES[503]})
     async def healthz() -> Health:
         """Whether the ledger can be read, said within a second."""
-        if not await pulse.beats():
+        if not await probe.healthy():
             raise HTTPException(503)
         return Health(status="ok")
 
@@ -236,7 +290,8 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
     page = pages.page("console.html")
     parts = {name: ((_STATIC / name).read_bytes(), kind) for name, kind in _PARTS.items()}
     parts["style.css"] = (pages.stylesheet(), "text/css")
-    guarded = _RESPONSES | _FORBIDDEN
+    guarded: dict[str, Any] = {"responses": _RESPONSES | _FORBIDDEN, "openapi_extra": _WITH_KEY}
+    guarded["dependencies"] = [Depends(_checked)]
 
     @app.get("/", include_in_schema=False)
     async def console() -> HTMLResponse:
@@ -248,8 +303,8 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
             raise HTTPException(404)
         return Response(parts[name][0], media_type=parts[name][1])
 
-    @app.get("/console/api/history", responses=guarded)
-    def history(key: Key) -> History:
+    @app.get("/console/api/history", **guarded)
+    def history() -> History:
         """Answers counted, by minute; by hour or by day where there would be too many."""
         read = ((step, ledger.queries.history(session.session_id, width)) for step, width in _STEPS.items())
         step, spans = next(found for found in read if len(found[1]) <= _MAX_SPANS or found[0] == "day")
@@ -257,13 +312,13 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
             queries=session.queries, step=step, answers=[Span(start=start, answers=count) for start, count in spans]
         )
 
-    @app.get("/console/api/keys", responses=guarded)
-    def list_keys(key: Key) -> KeyList:
+    @app.get("/console/api/keys", **guarded)
+    def list_keys() -> KeyList:
         """All keys, with what each has used; secrets are not kept."""
         return KeyList(keys=[_info(session, listed) for listed in keys.all()])
 
-    @app.post("/console/api/keys", status_code=201, responses=guarded, dependencies=[Depends(_strict)])
-    def make_key(wanted: NewKey, key: Key) -> NewKeyMade:
+    @app.post("/console/api/keys", status_code=201, **guarded)
+    def make_key(wanted: NewKey) -> NewKeyMade:
         """Make a key; its secret is in this response and nowhere else."""
         try:
             made, token = keys.new(wanted.name, wanted.role, wanted.share)
@@ -271,8 +326,8 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
             raise HTTPException(422) from None
         return NewKeyMade(**_info(session, made).model_dump(), token=token)
 
-    @app.delete("/console/api/keys/{identity}", responses=guarded | _MISSING)
-    def revoke_key(identity: Annotated[str, Path(max_length=40)], key: Key) -> KeyInfo:
+    @app.delete("/console/api/keys/{identity}", **guarded | {"responses": guarded["responses"] | _MISSING})
+    def revoke_key(identity: Annotated[str, Path(max_length=40)]) -> KeyInfo:
         """Stop a key from working, for good."""
         try:
             return _info(session, keys.revoke(identity))

@@ -70,16 +70,16 @@ class Committer:
         return batch
 
 
-class Pulse:
+class HealthProbe:
     """Whether something can be done at all: asked by many, tried by one at a time, and told within a second however
     long that takes."""
 
     def __init__(self, act: Callable[[], object], patience: float = 1.0) -> None:
         self._act, self._patience = act, patience
-        self._thread = ThreadPoolExecutor(1, "privpac-pulse")
+        self._thread = ThreadPoolExecutor(1, "privpac-health")
         self._attempt: asyncio.Future[object] | None = None
 
-    async def beats(self) -> bool:
+    async def healthy(self) -> bool:
         if self._attempt is None or self._attempt.done():
             self._attempt = asyncio.get_running_loop().run_in_executor(self._thread, self._act)
         done, _ = await asyncio.wait({self._attempt}, timeout=self._patience)

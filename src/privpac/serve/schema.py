@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from privpac.data import Domain
 from privpac.errors import SchemaError
@@ -36,7 +36,9 @@ class Queries(_Strict):
     """Records to label: each an object with one value for every feature."""
 
     records: Annotated[
-        list[Annotated[dict[str, Scalar], Field(max_length=256)]], Field(min_length=1, max_length=MAX_BATCH)
+        list[Annotated[dict[str, Scalar], Field(max_length=256)]],
+        Field(min_length=1, max_length=MAX_BATCH),
+        FailFast(),  # nobody is told what is wrong with which record
     ]
 
 

@@ -21,7 +21,8 @@ from privpac.data import Domain, Floats, UserData
 from privpac.data.build import record_values
 from privpac.data.columns import column
 from privpac.data.schema_file import Schema, read_schema
-from privpac.errors import ItemLevelWarning, ParameterError, WeakGuaranteeWarning
+from privpac.data.suggest import column_types
+from privpac.errors import ItemLevelWarning, ParameterError, PrivpacError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Unit, one_of
 from privpac.ledger import BudgetLedger
 from privpac.methods.base import Learner
@@ -97,6 +98,15 @@ def is_listed(values: object) -> bool:
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype == object
     return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+
+
+def _without_numbers(X: object) -> list[str]:
+    """The columns of a frame whose type is none of numbers; a column of Python objects counts, as it has no type."""
+    try:
+        types = column_types(X) if hasattr(X, "columns") else {}
+    except (PrivpacError, TypeError):
+        return []
+    return [name for name, kind in types.items() if kind is None or not (kind.is_numeric() or kind == pl.Boolean)]
 
 
 def _places(count: int) -> list[str]:
@@ -194,14 +204,26 @@ class PrivateEstimator(GroupsAsked):
             return {str(name): X[name] for name in X.columns}
         if own and is_listed(X):
             return self._listed(list(X), reset=reset)
-        array = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=None if own else "numeric",
-            ensure_min_samples=1,
-            ensure_all_finite=not (own and reset) and ("allow-nan" if self._takes_missing() else True),
-        )
+        refused: ParameterError | None = None
+        try:
+            array = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=None if own else "numeric",
+                ensure_min_samples=1,
+                ensure_all_finite=not (own and reset) and ("allow-nan" if self._takes_missing() else True),
+            )
+        except ValueError:  # scikit-learn's own message quotes a value
+            texts = [] if own else _without_numbers(X)
+            if not texts:
+                raise
+            refused = ParameterError(
+                f"columns {texts} hold no numbers, by their type: declare domains=, such as domains={{{texts[0]!r}: "
+                "Categories(['a', 'b'])} with one for every column, or schema=, a file that privpac domains TABLE makes"
+            )
+        if refused is not None:  # outside, so that no traceback carries that value
+            raise refused
         names = [str(name) for name in getattr(self, "feature_names_in_", _places(array.shape[1]))]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 

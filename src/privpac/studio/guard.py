@@ -22,7 +22,8 @@ from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from privpac.serve.limits import HEADERS, Receive, Scope, Send
+from privpac.connections import ConnectionLimiter, Headers, Limits, Receive, Scope, Send
+from privpac.serve.responses import HEADERS
 
 KEY = "x-privpac-key"
 """The header with the key of the page."""
@@ -195,3 +196,14 @@ async def _answer(status: int, send: Send) -> None:
     headers += [(b"connection", b"close")] if status in (413, 500) else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class StudioConnection(ConnectionLimiter):
+    """A connection of the studio: tables that are handed in may be large, and come from this machine."""
+
+    limits = Limits(connections=256, pace=1 << 20, pieces=1 << 24)
+
+    @staticmethod
+    def refusal(status: int) -> tuple[Headers, bytes]:
+        body = json.dumps({"error": _PROBLEMS.get(status, _PROBLEMS[400])}).encode()
+        return [(b"content-type", b"application/json"), *_headers("/")], body

@@ -37,7 +37,7 @@ from privpac.data.columns import arrow_frame, check_arrow, plain
 from privpac.data.grouping import ascends
 from privpac.data.ids import as_ids
 from privpac.data.loops import share_cores, workers
-from privpac.data.readers import check_names, check_size, counted_rows, expand
+from privpac.data.readers import TablePath, check_names, check_size, counted_rows, expand, shown_path
 from privpac.data.schema import quietly
 from privpac.data.users import UserData
 from privpac.errors import EngineError, ParameterError, SchemaError
@@ -130,7 +130,7 @@ def _hashable(series: pl.Series) -> pl.Series:
     return bits.set(bare.is_null(), None) if bare.null_count() else bits
 
 
-def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTable:
+def open_table(path: TablePath, wanted: Sequence[str]) -> ParquetTable:
     """Look at names, sizes and types; no row is read."""
     need("pyarrow", "streaming from files")
     root, paths = _find(path)
@@ -145,7 +145,7 @@ def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTa
     return ParquetTable(tuple(files), schemas[0])
 
 
-def _find(path: str | os.PathLike[str]) -> tuple[Path | None, list[Path]]:
+def _find(path: TablePath) -> tuple[Path | None, list[Path]]:
     root = Path(path) if isinstance(path, (str, os.PathLike)) and os.path.isdir(path) else None
     if root is None:
         paths = expand(path)
@@ -156,11 +156,11 @@ def _find(path: str | os.PathLike[str]) -> tuple[Path | None, list[Path]]:
         )
         if not paths:
             raise ParameterError(
-                f"{os.fspath(path)!r} is a folder without .parquet files; name files, or a folder of them"
+                f"{shown_path(path)} is a folder without .parquet files; name files, or a folder of them"
             )
     if any(found.suffix.lower() != ".parquet" for found in paths):
         raise ParameterError(
-            f"only .parquet files are streamed, got {os.fspath(path)!r}; read CSV files with UserData.read, or convert "
+            f"only .parquet files are streamed, got {shown_path(path)}; read CSV files with UserData.read, or convert "
             "them"
         )
     return root, paths

@@ -38,6 +38,7 @@ from attrs import frozen
 from privpac.data.engines.files import FILE_WORKERS, Order, ParquetTable, identified, open_table, tracked, whole_users
 from privpac.data.engines.lazy_plan import Chunk, ChunkedUsers, Faults, Recipe, doubted, faults_of
 from privpac.data.engines.spill import SpillFolder, SpillPart, check_place, packed_rows, part_rows, read_parts
+from privpac.data.readers import TablePath
 from privpac.data.spec import TableSpec
 from privpac.data.users import UserData
 from privpac.guarantee import positive_int
@@ -127,14 +128,14 @@ class StreamedUsers(ChunkedUsers):
     @classmethod
     def scan(
         cls,
-        path: str | os.PathLike[str],
+        path: TablePath,
         spec: TableSpec,
         *,
         chunk_rows: int = CHUNK_ROWS,
         spill: str | os.PathLike[str] | None = None,
         progress: bool = True,
     ) -> StreamedUsers:
-        """Check and, if need be, part the rows of a file, a glob or a folder."""
+        """Check and, if need be, part the rows of a file, a glob, a folder or a list of files."""
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
         check_place(spill)
         table = open_table(path, spec.wanted)

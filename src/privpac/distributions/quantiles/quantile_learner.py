@@ -51,7 +51,7 @@ from privpac.parameters import (
     truth,
     whole_or_none,
 )
-from privpac.result import Released, register, rule_from_dict, rule_to_dict
+from privpac.result import Released, Saved, register
 
 if TYPE_CHECKING:
     from privpac.data import Domain, Users
@@ -243,7 +243,7 @@ class QuantileLearner(DistributionLearner):
 
 @register("quantile-table")
 @frozen(slots=False)
-class QuantileTable:
+class QuantileTable(Saved):
     """Released quantiles of several columns."""
 
     columns: tuple[Quantiles, ...]
@@ -260,13 +260,6 @@ class QuantileTable:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.columns))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"columns": [rule_to_dict(part) for part in self.columns]}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> QuantileTable:
-        return cls(tuple(rule_from_dict(part) for part in values["columns"]))
 
 
 @frozen(slots=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,14 +11,14 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
-from privpac.result import register
+from privpac.result import Saved, register
 
 _Codes = tuple[int, ...]
 
 
 @register("quantiles")
 @frozen(slots=False)
-class Quantiles:
+class Quantiles(Saved):
     """Released quantiles of one column, ascending.
 
     With probability ``confidence`` all of this is true at once, for *these* people and whatever their data are: every
@@ -47,6 +46,8 @@ class Quantiles:
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain) or not isinstance(self.feature, str):
             raise ParameterError("quantiles need the name of a column and its domain")
+        if min(self.rank_error, self.rounding, self.confidence) < 0:
+            raise ParameterError("what a quantile misses is at least 0")
         if not self.q or any(not 0 < one < 1 for one in self.q):
             raise ParameterError("quantiles are strictly between 0 and 1")
         for codes in (self.codes, self.lower_codes, self.upper_codes):
@@ -112,37 +113,6 @@ class Quantiles:
                 ends = f" ({self.domain.text(self.lower_codes[i])} to {self.domain.text(self.upper_codes[i])})"
             shown.append(f"{_named(one)} {self.domain.text(code)}{ends}")
         return f"{self.feature}: {', '.join(shown)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        ends = [self.lower_codes, self.upper_codes]
-        lower, upper = (None if codes is None else list(codes) for codes in ends)
-        return {
-            "feature": self.feature,
-            "domain": self.domain.to_dict(),
-            "q": list(self.q),
-            "codes": list(self.codes),
-            "lower_codes": lower,
-            "upper_codes": upper,
-            "rank_error": self.rank_error,
-            "rounding": self.rounding,
-            "confidence": self.confidence,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Quantiles:
-        def codes(name: str) -> Any:
-            return None if values[name] is None else tuple(values[name])
-
-        numbers = {name: rational(values[name], name, minimum=0) for name in ("rank_error", "rounding", "confidence")}
-        return cls(
-            values["feature"],
-            Domain.from_dict(values["domain"]),
-            tuple(rational(one, "q") for one in values["q"]),
-            codes("codes"),
-            codes("lower_codes"),
-            codes("upper_codes"),
-            **numbers,
-        )
 
 
 def _named(q: Fraction) -> str:

@@ -50,7 +50,7 @@ from privpac.law import BOTTOM, Law
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.methods.agreement.plurality import CLEAR, silent_votes
 from privpac.methods.base import Bound, Selection
-from privpac.parameters import Composed, bounds, named, part, probability, probability_or_zero, whole
+from privpac.parameters import bounds, named, probability, probability_or_zero, whole
 from privpac.result import Outcome, Released, register
 from privpac.rng import Rng, derive
 from privpac.rules.base import ByAgreement, ClassOfRules, ConceptClass, Frozen, Rule, columns_from_list, columns_to_list
@@ -339,7 +339,7 @@ def pure_selection(
     return PureSelection(epsilon, universe=size, abstain=abstain, unit=unit, neighbours=neighbours)
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class PublicSeeds:
     """The seeds that everybody names an item for.  All public.
 
@@ -358,7 +358,7 @@ class PublicSeeds:
         check_seed(self.seed)
 
     @cached_property
-    def all(self) -> tuple[bytes, ...]:
+    def all_seeds(self) -> tuple[bytes, ...]:
         """The seeds in use."""
         if self.repeats == 1:
             return (self.seed,)
@@ -369,8 +369,8 @@ def _frozen_task(task: Mapping[str, int | str]) -> Mapping[str, int | str]:
     return Frozen(tuple(sorted(dict(task).items())))
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class AgreementLearner(Composed, Selection):
+@frozen(slots=False, field_transformer=named)
+class AgreementLearner(PublicSeeds, Selection):
     """Release the rule that most users' own records lead to.
 
     Parameters
@@ -383,8 +383,6 @@ class AgreementLearner(Composed, Selection):
         Records below which a user says nothing (public); default 1.
     beta : number
         Where no two users agree something is released with at most this probability (public).
-    seeds : PublicSeeds
-        Given by its own parameters: ``seed``, ``repeats``.
 
     Raises
     ------
@@ -405,29 +403,11 @@ class AgreementLearner(Composed, Selection):
     task: Mapping[str, int | str] = field(factory=dict, converter=_frozen_task)
     min_records: int = field(default=1, converter=whole)
     beta: Fraction = field(default=CLEAR, converter=probability)
-    seeds: PublicSeeds = part(PublicSeeds)
     scores_rules: ClassVar[bool] = False
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            concept: ConceptClass,
-            epsilon: Rational,
-            neighbours: Neighbours | str = ...,
-            unit: Unit | str = ...,
-            max_records: int | None = ...,
-            delta: Rational = ...,
-            task: Mapping[str, int | str] = ...,
-            min_records: int = ...,
-            beta: Rational = ...,
-            *,
-            seed: bytes = ...,
-            repeats: int = ...,
-        ) -> None: ...
-
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
+        PublicSeeds.__attrs_post_init__(self)
+        Selection.__attrs_post_init__(self)
         if self.epsilon == 0:
             raise ParameterError("agreement needs epsilon > 0")
         kind_of(self.concept)
@@ -441,7 +421,7 @@ class AgreementLearner(Composed, Selection):
     def _histogram(self) -> StableHistogram | None:
         if self.delta == 0:
             return None
-        repeats = self.seeds.repeats
+        repeats = self.repeats
         shares = {"epsilon": self.epsilon / repeats, "delta": self.delta / repeats}
         return StableHistogram(**shares, unit=self.unit, neighbours=self.neighbours, named=2)
 
@@ -463,14 +443,14 @@ class AgreementLearner(Composed, Selection):
     def _votes(self, bound: Bound) -> dict[int, int]:
         task = self.task_of(bound)
         universe = task.learner.universe
-        items = bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seeds.all))
+        items = bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.all_seeds))
         return {j * universe.size + universe.number(item): count for (j, item), count in items.items()}
 
     def selector(self, task: Task) -> StableHistogram | PureSelection:
         """What names one item from all votes."""
         if self._histogram is not None:
             return self._histogram
-        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit, self.seeds.repeats)
+        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit, self.repeats)
 
     def law(self, data: Users) -> Law:
         """The law over items' numbers and ``BOTTOM``, given the seed; those of seed j come after j universes."""
@@ -491,10 +471,10 @@ class AgreementLearner(Composed, Selection):
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         rule, known = self._rule(bound, self.selector(self.task_of(bound)).sample(self._votes(bound), rng))
-        parameters: dict[str, object] = {"class": type(bound.concept).__name__, "seed": self.seeds.seed.hex()}
+        parameters: dict[str, object] = {"class": type(bound.concept).__name__, "seed": self.seed.hex()}
         parameters |= {"min_records": self.min_records, "beta": str(self.beta), **dict(self.task)}
-        if self.seeds.repeats > 1:
-            parameters["repeats"] = self.seeds.repeats
+        if self.repeats > 1:
+            parameters["repeats"] = self.repeats
         outcome: Outcome = "released" if known else "default"
         return Released(rule, self.guarantee, parameters, outcome, self.warnings, learner="agreement")
 

@@ -76,12 +76,10 @@ from privpac.methods.prediction.relabel import below, random_order
 from privpac.methods.regret import COUNT_CAP, COUNT_SHARE
 from privpac.parameters import (
     DEFAULT_BETA,
-    Composed,
     bounds,
     fraction_or_none,
     named,
     one_word_of,
-    part,
     privacy,
     probability,
     probability_or_none,
@@ -97,7 +95,6 @@ from privpac.rules.hierarchies.base import MAX_LEVELS, Mode, Node, VC1Tree, chec
 
 if TYPE_CHECKING:
     from privpac.data import Users
-    from privpac.exact import Rational
 
 # Users bound to a tree, and their secret partitions into parts, drawn without a look at the data.
 #
@@ -112,7 +109,7 @@ MAX_PARTITIONS = 1 << 12
 _Partition = NDArray[np.int64]
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class PartSizes:
     """How users form parts, each of which says one node.  All public.
 
@@ -125,10 +122,10 @@ class PartSizes:
     """
 
     parts: int | None = field(default=None, converter=whole_or_none)
-    users_per_part: int = field(default=1, converter=whole)
+    _users_per_part: int = field(default=1, converter=whole)
 
     def __attrs_post_init__(self) -> None:
-        if self.users_per_part > 1 and self.parts is not None:
+        if self._users_per_part > 1 and self.parts is not None:
             raise ParameterError("give parts or users_per_part, not both")
 
 
@@ -329,7 +326,7 @@ _LONG = 100
 """Heights of at most this many bits are always searched by the rank law in ``auto``."""
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class Ranks:
     """How a depth is chosen.  All public; what is left out follows from public numbers.
 
@@ -343,15 +340,15 @@ class Ranks:
         The depth lies between those of the ``hi``-th and the ``K + 1``-st deepest node.
     """
 
-    selector: str = field(default="auto", validator=one_word_of(SELECTORS))
-    epsilon1: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
-    hi: int | None = field(default=None, converter=whole_or_none)
-    K: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    _selector: str = field(default="auto", validator=one_word_of(SELECTORS))
+    _epsilon1: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
+    _hi: int | None = field(default=None, converter=whole_or_none)
+    _K: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
 
     @property
-    def given(self) -> bool:
+    def _ranked(self) -> bool:
         """Whether a rank is set."""
-        return self.hi is not None or self.K is not None
+        return self._hi is not None or self._K is not None
 
 
 @frozen(slots=False)
@@ -477,7 +474,7 @@ class _SplitQuestion:
 # (:mod:`privpac.methods.hierarchy.tree_sample_size`).
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class TreeAim:
     """What accuracy statements are about.  All public.
 
@@ -637,8 +634,8 @@ class TreePromises:
 # :mod:`privpac.methods.hierarchy.tree_learner` says what is learned and why it is private.
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class PlannedTreeLearner(Composed, Learner):
+@frozen(slots=False, field_transformer=named)
+class PlannedTreeLearner(Ranks, PartSizes, TreeAim, Learner):
     """What a tree learner is told, and what it plans.  All parameters are public.
 
     Parameters
@@ -655,12 +652,6 @@ class PlannedTreeLearner(Composed, Learner):
         How a part's records become a node: ``"closure"``, ``"erm"``, ``"exact"``.
     max_records : int, optional
         How many records of a user are read at most.
-    ranks : Ranks
-        Given by its own parameters: ``selector``, ``epsilon1``, ``hi``, ``K``.
-    groups : PartSizes
-        Given by its own parameters: ``parts``, ``users_per_part``.
-    aim : TreeAim
-        Given by its own parameters: ``alpha``, ``beta``, ``records_per_user``, ``public_n_users``, ``strict``.
     """
 
     tree: VC1Tree
@@ -670,17 +661,15 @@ class PlannedTreeLearner(Composed, Learner):
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
     mode: Mode = "closure"
     max_records: int | None = field(default=None, kw_only=True, converter=whole_or_none)
-    ranks: Ranks = part(Ranks)
-    groups: PartSizes = part(PartSizes)
-    aim: TreeAim = part(TreeAim)
 
     def __attrs_post_init__(self) -> None:
+        PartSizes.__attrs_post_init__(self)
         if not isinstance(self.tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(self.tree).__name__}")
         check_mode(self.tree, self.mode)
-        if self.ranks.epsilon1 is not None:
-            rational(self.ranks.epsilon1, "epsilon1", maximum=self.epsilon)
-        if self.groups.users_per_part > 1 and self.neighbours is Neighbours.ADD_REMOVE:
+        if self._epsilon1 is not None:
+            rational(self._epsilon1, "epsilon1", maximum=self.epsilon)
+        if self._users_per_part > 1 and self.neighbours is Neighbours.ADD_REMOVE:
             raise ParameterError(
                 "users_per_part needs the number of users, which is private under add-remove; declare parts instead"
             )
@@ -704,26 +693,26 @@ class PlannedTreeLearner(Composed, Learner):
     @cached_property
     def follows(self) -> bool:
         """Whether the ranks follow the number of parts."""
-        ranked = self.tree.height > 0 and self.ranks.selector in ("auto", "exponential") and not self._long
-        return self.mode == "erm" and ranked and not self.ranks.given
+        ranked = self.tree.height > 0 and self._selector in ("auto", "exponential") and not self._long
+        return self.mode == "erm" and ranked and not self._ranked
 
     @cached_property
     def _planned(self) -> dict[str, Any]:
         """What certifies a declared target with the fewest users."""
-        free = not self.ranks.given and self.ranks.epsilon1 is None
-        return (self._plan() or {}) if self.aim.alpha is not None and free and self._plannable else {}
+        free = not self._ranked and self._epsilon1 is None
+        return (self._plan() or {}) if self.alpha is not None and free and self._plannable else {}
 
     @cached_property
     def split(self) -> Split:
         """What each draw spends, and the ranks."""
-        own = {name: self._planned.get(name, getattr(self.ranks, name)) for name in ("epsilon1", "hi", "K")}
+        own = {name: self._planned.get(name, getattr(self, f"_{name}")) for name in ("epsilon1", "hi", "K")}
         return Split.of(
             self.tree.height,
             self.width,
             self.epsilon - self.epsilon_count,
             self.delta,
-            self.aim.beta,
-            self.ranks.selector,
+            self.beta,
+            self._selector,
             one_way=self.one_way,
             **own,
         )
@@ -748,41 +737,38 @@ class PlannedTreeLearner(Composed, Learner):
 
     @property
     def users_per_part(self) -> int:
-        planned: int = self._planned.get("users_per_part", self.groups.users_per_part)
+        planned: int = self._planned.get("users_per_part", self._users_per_part)
         return planned
 
     @property
     def _plannable(self) -> bool:
         """The planner knows the rank law, one user per part (or equal groups under replace)."""
         return (
-            self.tree.height > 0
-            and self.groups.parts is None
-            and self.ranks.selector in ("auto", "exponential")
-            and not self._long
+            self.tree.height > 0 and self.parts is None and self._selector in ("auto", "exponential") and not self._long
         )
 
     @property
     def _long(self) -> bool:
         """Too high for the rank law to be taken for granted."""
-        return self.ranks.selector == "auto" and self.delta > 0 and self.tree.height.bit_length() > 100
+        return self._selector == "auto" and self.delta > 0 and self.tree.height.bit_length() > 100
 
     def _plan(self) -> dict[str, Any] | None:
-        assert self.aim.alpha is not None
+        assert self.alpha is not None
         plan = plan_tree(
             height=self.tree.height,
             width=self.width,
             epsilon=self.epsilon - self.epsilon_count,
             delta=0 if self.width == 1 else self.delta,
-            alpha=self.aim.alpha,
-            beta=self.aim.beta,
-            records_per_user=min(self.aim.records_per_user, self.max_records or self.aim.records_per_user)
-            * self.groups.users_per_part,
+            alpha=self.alpha,
+            beta=self.beta,
+            records_per_user=min(self.records_per_user, self.max_records or self.records_per_user)
+            * self._users_per_part,
             neighbours=self.neighbours,
         )
         if plan.n_users is None:
             return None
         chosen = {name: plan[name] for name in ("epsilon1", "hi", "K")}
-        return chosen | {"users_per_part": self.groups.users_per_part * plan["users_per_part"]}
+        return chosen | {"users_per_part": self._users_per_part * plan["users_per_part"]}
 
     # Public numbers
 
@@ -794,7 +780,7 @@ class PlannedTreeLearner(Composed, Learner):
     @property
     def one_way(self) -> bool:
         """Adding or removing a user adds or removes one vote, and changes no other."""
-        return self.neighbours is Neighbours.ADD_REMOVE and self.groups.parts is None
+        return self.neighbours is Neighbours.ADD_REMOVE and self.parts is None
 
     @property
     def epsilon2(self) -> Fraction:
@@ -803,12 +789,12 @@ class PlannedTreeLearner(Composed, Learner):
     @property
     def _independent(self) -> bool:
         """A number of parts fixed in advance, and users assigned to them independently."""
-        return self.groups.parts is not None and self.neighbours is Neighbours.ADD_REMOVE
+        return self.parts is not None and self.neighbours is Neighbours.ADD_REMOVE
 
     @property
     def needs_count(self) -> bool:
         """Whether a noisy count of the users has to be bought for the ranks."""
-        return self.follows and self.one_way and self.aim.public_n_users is None
+        return self.follows and self.one_way and self.public_n_users is None
 
     @property
     def epsilon_count(self) -> Fraction:
@@ -846,7 +832,7 @@ class PlannedTreeLearner(Composed, Learner):
 _SHOWN_BITS = 4096
 
 
-@frozen(slots=False, init=False, field_transformer=named)
+@frozen(slots=False, field_transformer=named)
 class TreeLearner(TreePromises, PlannedTreeLearner):
     """Learn one node of a tree; the parameters are those of
     :class:`~privpac.methods.hierarchy.tree_learner.PlannedTreeLearner`.
@@ -882,31 +868,6 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
     ('(2, 0)-DP per user, add-remove', 1)
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            tree: VC1Tree,
-            epsilon: Rational,
-            delta: Rational = ...,
-            neighbours: Neighbours | str = ...,
-            unit: Unit | str = ...,
-            mode: Mode = ...,
-            *,
-            max_records: int | None = ...,
-            selector: str = ...,
-            epsilon1: Rational | None = ...,
-            hi: int | None = ...,
-            K: int | None = ...,
-            parts: int | None = ...,
-            users_per_part: int = ...,
-            alpha: Rational | None = ...,
-            beta: Rational = ...,
-            records_per_user: int = ...,
-            public_n_users: int | None = ...,
-            strict: bool = ...,
-        ) -> None: ...
-
     @classmethod
     def plan(
         cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = DEFAULT_BETA, **options: Any
@@ -920,14 +881,12 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
     @cached_property
     def accuracy(self) -> TreeAccuracy:
         """The certificates of this learner."""
-        split, capped = self.split, self.max_records or self.aim.records_per_user
+        split, capped = self.split, self.max_records or self.records_per_user
         window = None if split.point is None else float(split.point.failure)
         epsilon1 = split.epsilon1 or self.epsilon
         budget = TreeBudget(self.tree.height, self.width, epsilon1, split.epsilon2, split.delta2, self.one_way, window)
-        grouped = (self.groups.parts, self.users_per_part, self._independent, min(self.aim.records_per_user, capped))
-        return TreeAccuracy(
-            budget, split.hi, split.K, *grouped, self.aim.alpha, self.aim.beta, certified=not self.follows
-        )
+        grouped = (self.parts, self.users_per_part, self._independent, min(self.records_per_user, capped))
+        return TreeAccuracy(budget, split.hi, split.K, *grouped, self.alpha, self.beta, certified=not self.follows)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -937,7 +896,7 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
 
     def _shortfall(self, n: int | None) -> tuple[str, ...]:
         """For the number of users where it is public, else for the declared one; nothing is said without either."""
-        known = self.aim.public_n_users if self.neighbours is Neighbours.ADD_REMOVE else n
+        known = self.public_n_users if self.neighbours is Neighbours.ADD_REMOVE else n
         return () if known is None or self.tree.height == 0 else self.accuracy.shortfall(known)
 
     # Data
@@ -953,10 +912,10 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
         if self.max_records is not None:
             users = users.max_records(self.max_records)
         n = count_users(users) if self.neighbours is Neighbours.REPLACE else None
-        if n is not None and self.groups.parts is not None and self.groups.parts > n:
-            raise InfeasibleError(f"{self.groups.parts} parts need at least as many users, got {n}; use fewer parts")
+        if n is not None and self.parts is not None and self.parts > n:
+            raise InfeasibleError(f"{self.parts} parts need at least as many users, got {n}; use fewer parts")
         short = self._shortfall(n)
-        if short and self.aim.strict:
+        if short and self.strict:
             raise InfeasibleError(short[0])
         for line in short:
             warnings.warn(line, AccuracyWarning, stacklevel=4)
@@ -971,12 +930,12 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
 
     def _count_of(self, bound: BoundTree) -> int:
         """Parts of a random partition: fixed in advance, or a function of the public number of users."""
-        fixed = self.groups.parts
+        fixed = self.parts
         return max(1, self.accuracy.part_count(count_users(bound.users))) if fixed is None else fixed
 
     @property
     def _partitioned(self) -> bool:
-        return self.groups.parts is not None or self.users_per_part > 1
+        return self.parts is not None or self.users_per_part > 1
 
     def _partition(self, bound: BoundTree, rng: Rng) -> _Partition | None:
         """A secret random partition; ``None`` where every user is a part."""
@@ -988,7 +947,7 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
         """The number of parts that ranks follow, without a draw."""
         if self._partitioned:
             return self._count_of(bound)
-        return self.aim.public_n_users or 0 if self.one_way else count_users(bound.users)
+        return self.public_n_users or 0 if self.one_way else count_users(bound.users)
 
     def law(self, data: Users, *, given: Any = None) -> Law:
         """The exact law over nodes and ``BOTTOM``.
@@ -1047,10 +1006,10 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
         }
         shown |= {"epsilon1": split.epsilon1, "epsilon2": split.epsilon2, "hi": hi, "K": K}
         named = {
-            "parts": self.groups.parts,
+            "parts": self.parts,
             "max_records": self.max_records,
-            "public_n_users": self.aim.public_n_users,
-            "alpha": self.aim.alpha,
+            "public_n_users": self.public_n_users,
+            "alpha": self.alpha,
         }
         grouped = {"users_per_part": self.users_per_part} if self.users_per_part > 1 else {}
         return shown | grouped | {name: value for name, value in named.items() if value is not None}

@@ -370,6 +370,9 @@ class TreeTarget(Target):
     def exactly(self, n_users: int) -> Self:
         return evolve(self, within=n_users)
 
+    def certain_if(self, setting: str | None) -> str:
+        return "if some node is always right"
+
     @property
     def drawn(self) -> Self:
         return evolve(self, simple=False)
@@ -384,9 +387,9 @@ class TreeTarget(Target):
             evolve(row, note=_compared(self.tree, rows[0], row, sizes)) if row.method == _EVERY else row for row in rows
         )
 
-    def stated(self, typed: Mapping[str, str]) -> dict[str, str]:
+    def stated(self, given: Mapping[str, object]) -> dict[str, str]:
         """With delta, be it 0, next to the first of epsilon and alpha."""
-        numbers = [pair for pair in super().stated(typed).items() if pair[0] != "delta"]
+        numbers = [pair for pair in super().stated(given).items() if pair[0] != "delta"]
         place = 1 + next(i for i, (name, _) in enumerate(numbers) if name in ("epsilon", "alpha"))
         return dict([*numbers[:place], ("delta", f"{float(self.delta):g}"), *numbers[place:]])
 

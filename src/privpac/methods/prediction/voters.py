@@ -43,7 +43,7 @@ from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
 from privpac.law.numbers import Number, Quotient
-from privpac.ledger import release
+from privpac.ledger import BudgetLedger, release
 from privpac.methods.prediction.reduction_privacy import inner_budget, inner_delta, outer
 from privpac.methods.prediction.relabel import BoundSplit, Relabelling, below
 from privpac.methods.prediction.session import PredictionSession, vote_law
@@ -54,7 +54,7 @@ from privpac.rules.base import ConceptClass
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
-    from privpac.ledger import BudgetLedger
+    from privpac.ledger import LedgerLike
 
 _Codes = Mapping[str, Words]
 # Private votes: what one noisy majority costs, what k adaptive ones cost, and how often they are wrong.
@@ -380,7 +380,7 @@ class VotePredictor:
 
     # Learning
 
-    def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> PredictionSession:
+    def learn(self, data: Users, *, rng: Rng | None = None, ledger: LedgerLike | None = None) -> PredictionSession:
         """Check the schema, spend the whole guarantee, then use the data; the session is counted by the ledger if there
         is one.
 
@@ -393,6 +393,7 @@ class VotePredictor:
         session_id = secrets.token_hex(16)
         name = type(self.relabelling.concept).__name__
         label = f"PredictionSession of {name}, {self.queries} answers"
+        ledger = None if ledger is None else BudgetLedger.of(ledger)
         spend_id = None if ledger is None else session_id
         session = cast("PredictionSession", release(self, data, rng=rng, ledger=ledger, label=label, spend_id=spend_id))
         if ledger is None:

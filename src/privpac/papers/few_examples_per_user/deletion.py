@@ -29,7 +29,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, pairwise
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
@@ -42,7 +42,7 @@ from privpac.errors import (
     TooLargeError,
     Undecided,
 )
-from privpac.exact import Rational, as_arb, dyadic_base, exp_ball, up
+from privpac.exact import as_arb, dyadic_base, exp_ball, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import FiniteLaw
@@ -52,11 +52,9 @@ from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 from privpac.methods.base import Learner
 from privpac.methods.trimmed import no_release, read_slots, seat_users
 from privpac.parameters import (
-    Composed,
     bounds,
     either,
     named,
-    part,
     privacy,
     probability,
     probability_or_zero,
@@ -224,7 +222,7 @@ class _Users:
         return self.data.take(list(kept)) if isinstance(self.data, UserData) else tuple(self.data[i] for i in kept)
 
 
-@frozen(slots=False, field_transformer=named)
+@frozen(slots=False, kw_only=True, field_transformer=named)
 class Deletions:
     """How many users are set aside, and when that is stable.  All public.
 
@@ -243,21 +241,21 @@ class Deletions:
     """
 
     constants: str = field(default="sharp", validator=either("sharp", "paper"))
-    ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
-    deleted: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    _ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    _deleted: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
     failure: Fraction = field(default=DEFAULT_FAILURE, converter=probability_or_zero)
     select: Any = "uniform"
 
     def __attrs_post_init__(self) -> None:
         if not callable(self.select) and self.select not in ("uniform", "first", "last"):
             raise ParameterError(f"select must be 'uniform', 'first', 'last' or a function, got {self.select!r}")
-        planned = self.ladder is None and self.deleted is None and self.select == "uniform"
+        planned = self._ladder is None and self._deleted is None and self.select == "uniform"
         if self.constants == "paper" and not planned:
             raise ParameterError("constants='paper' fixes ladder, deleted and select; leave them out")
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class DeletionStability(Composed, Learner):
+@frozen(slots=False, field_transformer=named)
+class DeletionStability(Deletions, Learner):
     """``algorithm`` at user level: a function from users to a law, or a learner of this library.
 
     Where the algorithm fails, after the spend, there is no answer: try it with :meth:`law` on made-up users first.
@@ -271,8 +269,6 @@ class DeletionStability(Composed, Learner):
         The privacy parameters.
     neighbours : {"replace", "add-remove"}
         The second needs ``slots``.
-    deletions : Deletions
-        Given by its own parameters: ``constants``, ``ladder``, ``deleted``, ``failure``, ``select``.
     symmetric : bool
         Whether users are put in order before the algorithm sees them, so that their order in the list does not matter;
         add-remove needs it, or a learner.
@@ -303,33 +299,13 @@ class DeletionStability(Composed, Learner):
     epsilon: Fraction = field(converter=privacy)
     delta: Fraction = field(converter=probability)
     neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
-    deletions: Deletions = part(Deletions)
     symmetric: bool = field(kw_only=True, default=False, validator=truth)
     slots: int | None = field(kw_only=True, default=None)
     neutral: Any = field(kw_only=True, default=())
     max_laws: int = field(kw_only=True, default=MAX_LAWS, converter=whole)
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            algorithm: Any,
-            epsilon: Rational,
-            delta: Rational,
-            neighbours: Neighbours | str = ...,
-            *,
-            constants: str = ...,
-            ladder: int | None = ...,
-            deleted: int | None = ...,
-            failure: Rational = ...,
-            select: Any = ...,
-            symmetric: bool = ...,
-            slots: int | None = ...,
-            neutral: Any = ...,
-            max_laws: int = ...,
-        ) -> None: ...
-
     def __attrs_post_init__(self) -> None:
+        Deletions.__attrs_post_init__(self)
         if not callable(self.algorithm) and not hasattr(self.algorithm, "law"):
             raise TypeError(
                 f"algorithm must be a function from users to a law, or a learner, got {type(self.algorithm).__name__}"
@@ -343,10 +319,6 @@ class DeletionStability(Composed, Learner):
 
     # Public numbers
 
-    @property
-    def constants(self) -> str:
-        return self.deletions.constants
-
     @cached_property
     def ladder(self) -> int:
         return 2 * self._noise.kappa if self.constants == "paper" else self._test.ladder
@@ -354,7 +326,7 @@ class DeletionStability(Composed, Learner):
     @cached_property
     def deleted(self) -> int:
         """How many users are set aside."""
-        return 2 * self.ladder if self.deletions.deleted is None else self.deletions.deleted
+        return 2 * self.ladder if self._deleted is None else self._deleted
 
     @property
     def _third(self) -> Fraction:
@@ -371,8 +343,7 @@ class DeletionStability(Composed, Learner):
     @property
     def _test(self) -> ReleaseTest:
         tags: dict[str, Any] = {"unit": Unit.USER, "neighbours": self.neighbours}
-        shape = self.deletions
-        return ReleaseTest(self._third, self.delta / 2, ladder=shape.ladder, failure=shape.failure, **tags)
+        return ReleaseTest(self._third, self.delta / 2, ladder=self._ladder, failure=self.failure, **tags)
 
     @property
     def _noise(self) -> TruncatedLaplace:
@@ -465,7 +436,7 @@ class DeletionStability(Composed, Learner):
         retained = self._retained(users, strict=strict)
         if self.constants == "paper":
             return literal_law(retained, self._noise)
-        return deletion_law(retained, self._test, self.deletions.select, users.data)
+        return deletion_law(retained, self._test, self.select, users.data)
 
     def law(self, data: Any) -> Law:
         """The exact law of the release, ``BOTTOM`` included (private: for the curator and for audits)."""

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # Every fold of a class of cuts starts by sorting each user's records; on records in order that is one look at them.
 
 
-P = TypeVar("P")
+_P = TypeVar("_P")
 
 
 @frozen(slots=False, eq=False, repr=False)
@@ -69,7 +69,7 @@ class OrderedUsers(UsersView):
     def max_records(self, cap: int, rule: str | None = None, salt: bytes = SALT) -> Users:
         return self.base.max_records(cap, rule, salt)
 
-    def fold(self, kernel: Kernel[P]) -> P:
+    def fold(self, kernel: Kernel[_P]) -> _P:
         return fold_pieces(self.pieces, kernel)
 
 

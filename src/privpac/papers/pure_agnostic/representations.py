@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -40,7 +40,7 @@ from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.parameters import bounds, fraction, named, probability_or_zero, whole
-from privpac.result import register, rule_from_dict, rule_to_dict
+from privpac.result import WideInt, register
 from privpac.rng import PublicCoins, Rng
 from privpac.rules.base import ConceptClass, Rule
 from privpac.rules.kernels.cuts import sort_within_users
@@ -310,13 +310,6 @@ class Majority(Rule):
         if len(self.rules) == 1:
             return self.rules[0].condition()
         return f"most of ({'; '.join(rule.condition() for rule in self.rules)})"
-
-    def to_dict(self) -> dict[str, object]:
-        return {"rules": [rule_to_dict(rule) for rule in self.rules], "label": self.label}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(tuple(rule_from_dict(rule) for rule in values["rules"]), values["label"])
 
 
 @frozen(slots=False)
@@ -784,11 +777,11 @@ class BucketRule(Rule):
 
     feature: str
     domain: Domain
-    a: int
-    b: int
-    prime: int
-    buckets: int
-    bucket: int | None
+    a: WideInt
+    b: WideInt
+    prime: WideInt
+    buckets: WideInt
+    bucket: WideInt | None
     label: str = "1"
 
     def __attrs_post_init__(self) -> None:
@@ -811,23 +804,6 @@ class BucketRule(Rule):
         if self.bucket is None:
             return "never"
         return f"{self.feature} is in bucket {self.bucket} of {self.buckets} (public hash {self.a}, {self.b})"
-
-    def to_dict(self) -> dict[str, object]:
-        numbers = {name: str(getattr(self, name)) for name in ("a", "b", "prime", "buckets")}
-        bucket = None if self.bucket is None else str(self.bucket)
-        return {
-            "feature": self.feature,
-            "domain": self.domain.to_dict(),
-            **numbers,
-            "bucket": bucket,
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        a, b, prime, buckets = (int(values[name]) for name in ("a", "b", "prime", "buckets"))
-        bucket = None if values["bucket"] is None else int(values["bucket"])
-        return cls(values["feature"], Domain.from_dict(values["domain"]), a, b, prime, buckets, bucket, values["label"])
 
 
 # One pass over the records

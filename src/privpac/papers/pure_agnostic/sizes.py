@@ -24,7 +24,7 @@ from privpac.parameters import named
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users
 
-P = TypeVar("P")
+_P = TypeVar("_P")
 MAX_SIZES = 1 << 12
 """Admissible numbers of records up to which sensitivities are computed instead of bounded."""
 
@@ -82,7 +82,7 @@ class _Cutting:
         return self.kernel.merge(a, b)
 
 
-def fold_pieces(pieces: Iterable[UserData], kernel: Kernel[P]) -> P:
+def fold_pieces(pieces: Iterable[UserData], kernel: Kernel[_P]) -> _P:
     """The kernel's value over groups of users (at least one group)."""
     first, *rest = (kernel.chunk(piece) for piece in pieces)
     for part in rest:
@@ -126,10 +126,10 @@ class AdmissibleUsers(UsersView):
         """The groups, made once, where the data are in memory."""
         return _pieces(self.base, self.sizes) if isinstance(self.base, UserData) else None
 
-    def fold(self, kernel: Kernel[P]) -> P:
+    def fold(self, kernel: Kernel[_P]) -> _P:
         if self.pieces is not None:
             return fold_pieces(self.pieces, kernel)
-        cut: P = self.base.fold(_Cutting(kernel, self.sizes))
+        cut: _P = self.base.fold(_Cutting(kernel, self.sizes))
         return cut
 
 

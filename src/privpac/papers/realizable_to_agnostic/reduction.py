@@ -681,7 +681,7 @@ class InnerShape:
         How many are drawn; default as many as the part has.
     """
 
-    inner_epsilon: Fraction | None = field(default=None, kw_only=True, converter=privacy_or_none)
+    _inner_epsilon: Fraction | None = field(default=None, kw_only=True, converter=privacy_or_none)
     empirical: bool = field(default=False, kw_only=True, validator=truth)
     draws: int | None = field(default=None, kw_only=True, converter=whole_or_none)
 
@@ -710,8 +710,8 @@ class ReductionAim:
     beta: Fraction = field(default=DEFAULT_BETA, kw_only=True, converter=probability)
 
 
-@frozen(slots=False, init=False, field_transformer=named)
-class NamedReduction(Composed, Learner):
+@frozen(slots=False, field_transformer=named)
+class NamedReduction(ReductionAim, InnerShape, Learner):
     """An inner learner for clean labels, run on a secret relabelled part of the people.  All parameters are public.
 
     Parameters
@@ -726,10 +726,6 @@ class NamedReduction(Composed, Learner):
         Whose data are protected.
     max_records : int, optional
         How many records of a user are read at most.
-    inside : InnerShape
-        Given by its own parameters: ``inner_epsilon``, ``empirical``, ``draws``.
-    aim : ReductionAim
-        Given by its own parameters: ``public_n_users``, ``split_size``, ``alpha``, ``beta``.
 
     Raises
     ------
@@ -751,38 +747,17 @@ class NamedReduction(Composed, Learner):
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
     max_records: int | None = field(default=None, converter=whole_or_none)
     delta: Fraction = field(default=Fraction(0), kw_only=True, converter=probability_or_zero)
-    inside: InnerShape = part(InnerShape)
-    aim: ReductionAim = part(ReductionAim)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            concept: ConceptClass | VC1Tree,
-            epsilon: Rational,
-            neighbours: Neighbours | str = ...,
-            unit: Unit | str = ...,
-            max_records: int | None = ...,
-            *,
-            delta: Rational = ...,
-            inner_epsilon: Rational | None = ...,
-            empirical: bool = ...,
-            draws: int | None = ...,
-            public_n_users: int,
-            split_size: int | None = ...,
-            alpha: Rational | None = ...,
-            beta: Rational = ...,
-        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
+        InnerShape.__attrs_post_init__(self)
         if not isinstance(self.concept, (ConceptClass, VC1Tree)):
             raise TypeError(
                 f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got "
                 f"{type(self.concept).__name__}"
             )
-        if self.inside.empirical and self.neighbours is Neighbours.ADD_REMOVE:
+        if self.empirical and self.neighbours is Neighbours.ADD_REMOVE:
             raise ParameterError(NOT_WITHOUT_REPLACE)
-        if self.inside.empirical and self.aim.split_size is None:
+        if self.empirical and self.split_size is None:
             raise ParameterError("empirical=True needs split_size: how many people the hidden part has")
         if isinstance(self.concept, VC1Tree) and not self.delta and not self.concept.scored:
             raise ParameterError("an open vocabulary needs delta above 0, such as delta='1e-6'")
@@ -799,7 +774,7 @@ class NamedReduction(Composed, Learner):
     @property
     def inner_epsilon(self) -> Fraction:
         """What the inner learner spends."""
-        return self.epsilon / 2 if self.inside.inner_epsilon is None else self.inside.inner_epsilon
+        return self.epsilon / 2 if self._inner_epsilon is None else self._inner_epsilon
 
     @cached_property
     def inner(self) -> Any:
@@ -812,16 +787,16 @@ class NamedReduction(Composed, Learner):
                 epsilon=self.inner_epsilon,
                 delta=self.delta / 2,
                 alpha="1/10",
-                beta=self.aim.beta,
+                beta=self.beta,
                 records_per_user=1,
                 neighbours=relation,
             )
         else:
             found = RealizableSelection(self.concept, self.inner_epsilon, relation)
-        if not self.inside.empirical:
+        if not self.empirical:
             return found
-        size = positive_int(self.aim.split_size, "split_size")
-        return EmpiricalLearner(found, draws=self.inside.draws or size, size=size)
+        size = positive_int(self.split_size, "split_size")
+        return EmpiricalLearner(found, draws=self.draws or size, size=size)
 
     @cached_property
     def reduction(self) -> AgnosticReduction:
@@ -831,11 +806,11 @@ class NamedReduction(Composed, Learner):
             self.inner,
             epsilon=self.epsilon,
             delta=self.delta,
-            public_n_users=self.aim.public_n_users,
+            public_n_users=self.public_n_users,
             neighbours=self.neighbours,
-            split_size=self.aim.split_size,
-            alpha=self.aim.alpha,
-            beta=self.aim.beta,
+            split_size=self.split_size,
+            alpha=self.alpha,
+            beta=self.beta,
             **shape,
         )
 

@@ -1,5 +1,5 @@
-"""The door under attack, over real sockets: whoever holds connections, headers or bodies back costs a place and nothing
-else."""
+"""Connections of the service under attack, over real sockets: whoever holds connections, headers or bodies back costs
+a place and nothing else."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ import pytest
 from hostile_http import Response, attacks, exchange, responses
 from service_site import Site, serving, until
 
+from privpac.connections import BACKLOG, ConnectionPlaces, Limits, neighbourhood
 from privpac.methods.prediction.session import PredictionSession
-from privpac.serve.door import Door
-from privpac.serve.hall import BACKLOG, Hall, Limits, neighbourhood
-from privpac.serve.limits import MAX_BODY
+from privpac.serve.responses import MAX_BODY, ServiceConnection
 
 
-class Small(Door):
+class Small(ServiceConnection):
     """Few places, and times that a test can wait for; silence and slowness are told apart by what the client gets."""
 
     limits = Limits(connections=40, per_address=24, headers=1, body=1, idle=1, linger=1)
 
 
-class Patient(Door):
+class Patient(ServiceConnection):
     """Few places and no deadline within a test."""
 
     limits = Limits(connections=40, per_address=24, headers=600, body=600, idle=600)
@@ -36,13 +35,13 @@ class Patient(Door):
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with serving(tmp_path_factory.mktemp("quick"), 300, door=Small) as site:
+    with serving(tmp_path_factory.mktemp("quick"), 300, connection=Small) as site:
         yield site
 
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with serving(tmp_path_factory.mktemp("patient"), 300, door=Patient) as site:
+    with serving(tmp_path_factory.mktemp("patient"), 300, connection=Patient) as site:
         yield site
 
 
@@ -103,7 +102,7 @@ def open_ones(links: list[socket.socket]) -> int:
     return count
 
 
-# Places
+# ConnectionPlaces
 
 
 def test_silent_connections_lose_their_places_and_honest_clients_are_answered(patient: Site) -> None:
@@ -152,10 +151,10 @@ def test_a_newcomer_is_refused_only_while_every_place_is_worked_for(
 
     monkeypatch.setattr(PredictionSession, "predict_many", slowly)
 
-    class Eight(Door):
+    class Eight(ServiceConnection):
         limits = Limits(connections=8, per_address=8, headers=600, body=600, idle=600)
 
-    with serving(tmp_path, 40, door=Eight) as site, ExitStack() as stack:
+    with serving(tmp_path, 40, connection=Eight) as site, ExitStack() as stack:
         busy = [stack.enter_context(connect(site)) for _ in range(8)]
         for x, link in enumerate(busy):
             link.sendall(query(site.analyst, ask(x)))
@@ -172,8 +171,8 @@ def test_a_newcomer_is_refused_only_while_every_place_is_worked_for(
 def test_places_leave_room_for_descriptors_and_neighbours_are_counted_together() -> None:
     assert Limits().within(1 << 20) == Limits().within(resource.RLIM_INFINITY) == Limits().connections
     assert Limits().within(1024) + BACKLOG < 1024
-    hall = Hall(Limits())
-    assert hall._places <= Limits().connections
+    places = ConnectionPlaces(Limits())
+    assert places._places <= Limits().connections
     peers = {"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1"}
     assert {name: neighbourhood((name, 1)) for name in peers} == peers
     assert neighbourhood(("2001:db8::1", 1, 0, 0)) == neighbourhood(("2001:db8::ffff:2%eth0", 1, 0, 0))
@@ -379,8 +378,8 @@ def test_answers_leave_at_once_from_a_socket_that_was_bound_before(patient: Site
     with connect(patient) as link:
         link.sendall(query(patient.analyst, ask(60)))
         assert one(link).status == 200
-        (door, *_) = patient.server.server_state.connections
-        assert door._transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        (connection, *_) = patient.server.server_state.connections
+        assert connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize(

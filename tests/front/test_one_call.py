@@ -1,0 +1,248 @@
+"""One call on any table: the same words everywhere, and what is missing is answered with the call to write."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import privpac as pp
+from privpac.data.spec import TableSpec, read_features
+from privpac.errors import DeclarationError, LedgerUnavailable, ParameterError, SchemaError, did_you_mean
+
+SECRET = 7741
+FRAME = pl.DataFrame(
+    {
+        "id": [1, 1, 2, 3] * 30,
+        "age": [30, 80, 20, 90] * 30,
+        "dose": [0.5, 1.0, 2.5, 3.0] * 30,
+        "sex": ["f", "m", "f", "m"] * 30,
+        "when": [date(2021, 1, 1), date(2022, 1, 1), date(2023, 1, 1), date(2024, 1, 1)] * 30,
+        "y": [0, 1, 0, 1] * 30,
+    }
+)
+FEATURES: dict[str, Any] = {
+    "age": (0, 110),
+    "dose": (0, 50, 0.5),
+    "sex": ["f", "m"],
+    "when": ("2020-01-01", "2025-12-31"),
+}
+AGE: dict[str, Any] = {"user": "id", "label": "y", "features": {"age": (0, 110)}}
+
+FORMS: list[tuple[object, pp.data.Domain]] = [
+    ((0, 110), pp.Integers(0, 110)),
+    ((np.int64(0), np.int32(110)), pp.Integers(0, 110)),
+    (range(111), pp.Integers(0, 110)),
+    (range(0, 100, 5), pp.Grid(0, 95, 5)),
+    ("0:110", pp.Integers(0, 110)),
+    ((0, 50, 0.5), pp.Grid(0, 50, "0.5")),
+    ((0, 50, "0.5"), pp.Grid(0, 50, "0.5")),
+    (["f", "m"], pp.Categories(["f", "m"])),
+    ("{f,m}", pp.Categories(["f", "m"])),
+    ("{low<high}", pp.Categories(["low", "high"], ordered=True)),
+    ("number", pp.Floats()),
+    ("text", pp.Texts()),
+    ("0:9,missing=own", pp.Missing(pp.Integers(0, 9), "own")),
+    (("2020-01-01", "2020-12-31"), pp.Dates("2020-01-01", "2020-12-31")),
+    ((date(2020, 1, 1), "2020-12-31"), pp.Dates("2020-01-01", "2020-12-31")),
+    ((datetime(2020, 1, 1, 5), date(2020, 12, 31)), pp.Dates("2020-01-01", "2020-12-31")),
+    ((pd.Timestamp("2020-01-01"), np.datetime64("2020-12-31")), pp.Dates("2020-01-01", "2020-12-31")),
+    (pp.Integers(0, 3), pp.Integers(0, 3)),
+]
+
+
+@pytest.mark.parametrize(("form", "domain"), FORMS, ids=[str(form) for form, _ in FORMS])
+def test_every_form_is_one_domain(form: object, domain: pp.data.Domain) -> None:
+    assert read_features({"x": form}) == {"x": domain}
+    assert pp.Schema({"x": form}).columns["x"] == domain  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (("f", "m"), "names are a list"),
+        ((0, 1.5), "without a step"),
+        ((1, 2, 3, 4), "got 4 values"),
+        ((date(2020, 1, 1), date(2021, 1, 1), 1), "dates have no step"),
+        ({"f", "m"}, "got set"),
+        ("", "got str"),
+        (3, "got int"),
+        ((pd.NaT, "2020-01-01"), "missing one"),
+        ((np.datetime64("NaT"), "2020-01-01"), "must be a date"),
+    ],
+)
+def test_other_forms_are_refused_by_the_column(form: object, said: str) -> None:
+    with pytest.raises((ParameterError, TypeError), match=said) as caught:
+        read_features({"x": form})
+    assert "'x'" in str(caught.value)
+
+
+TABLES: dict[str, Callable[[], Any]] = {
+    "polars": lambda: FRAME,
+    "lazy": FRAME.lazy,
+    "pandas": FRAME.to_pandas,
+    "arrow": FRAME.to_arrow,
+    "reader": lambda: FRAME.to_arrow().to_reader(),
+    "batch": lambda: pa.RecordBatch.from_pandas(FRAME.to_pandas()),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_any_table_is_learned_from_in_one_call(kind: str) -> None:
+    rule = pp.learn(TABLES[kind](), user="id", label="y", features=FEATURES, epsilon=1)
+    assert rule.guarantee is not None
+    assert rule.guarantee.summary == "(1, 0)-DP per user, add-remove"
+    assert rule.value.features  # a rule over the declared columns
+
+
+def test_files_and_lists_of_files_are_tables(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "a.csv")
+    FRAME.write_parquet(tmp_path / "a.parquet")
+    FRAME.write_parquet(tmp_path / "b.parquet")
+    several = [tmp_path / "a.parquet", str(tmp_path / "b.parquet")]
+    for path, rows in ((tmp_path / "a.csv", 120), (f"{tmp_path}/*.parquet", 240), (several, 240)):
+        assert pp.learn(path, epsilon=1, **AGE).outcome == "released"
+        assert pp.check(path, **AGE).records_read == rows
+    FRAME.write_csv(tmp_path / "s.csv", separator=";")
+    assert pp.learn(tmp_path / "s.csv", separator=";", epsilon=1, **AGE).outcome == "released"
+    with pytest.raises(ParameterError, match="no file matches"):
+        pp.learn(tmp_path / "none.csv", epsilon=1)
+
+
+def test_every_entry_takes_a_table() -> None:
+    rule = pp.learn(FRAME, epsilon=4, **AGE)
+    said = FRAME.with_columns(p=pl.col("y"))
+    roles: dict[str, Any] = {"user": "id", "label": "y", "epsilon": 1}
+    assert pp.evaluate(rule, FRAME, **roles).outcome == "released"  # the rule says which columns it reads
+    assert pp.evaluate("p", said, **roles).outcome == "released"
+    assert pp.select_model({"a": rule, "b": "p"}, said, **roles).value.name in ("a", "b")
+    assert pp.best_error(FRAME, "threshold", epsilon=1, **AGE).outcome == "released"
+    assert pp.best_error(FRAME, pp.Thresholds(pp.Integers(0, 110), "age"), **roles).outcome == "released"
+    ages: dict[str, Any] = {"user": "id", "features": {"age": (0, 110)}, "epsilon": 1}
+    assert pp.quantile(FRAME, "age", **ages).outcome == "released"
+    assert pp.learn_distribution(FRAME, bins=5, **ages).value.columns == ("age",)
+
+
+def test_missing_values_have_one_rule_for_all_columns() -> None:
+    gaps = FRAME.with_columns(age=pl.when(pl.col("y") == 0).then("age"))
+    spec = TableSpec("id", {"age": (0, 110), "sex": "{f,m},missing=raise"}, "y", missing="drop")
+    assert spec.features["age"] == pp.Missing(pp.Integers(0, 110), "drop")
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    rule = pp.learn(gaps, missing="drop", epsilon=1, **AGE)
+    assert rule.parameters["invalid values"] == "records with missing values are left out"
+    with pytest.raises(SchemaError, match="60 missing"):
+        pp.learn(gaps, epsilon=1, **AGE)
+    with pytest.raises(ParameterError, match="declare one for 'age'"):
+        TableSpec("id", ["age"], missing="own")
+
+
+def test_what_is_missing_is_answered_with_the_call_to_write() -> None:
+    frame = pd.DataFrame({"id": [1], "age": [SECRET], "ward": [f"{SECRET}"], "died": [0]})
+    with pytest.raises(DeclarationError) as caught:
+        pp.learn(frame, epsilon=1)
+    text = str(caught.value)
+    assert 'pp.learn(df, user="id", label="died", features={"age": (0, 120), "ward": "?"}, epsilon=1)' in text
+    assert str(SECRET) not in text
+    with pytest.raises(DeclarationError, match=r"needs label= .*features=\{\"age\": \(0, 110\)\}"):
+        pp.learn(FRAME, user="id", features={"age": (0, 110)}, epsilon=1)
+    with pytest.raises(DeclarationError, match=r"pp.quantile\(df, user=\"id\""):
+        pp.quantile(frame, "age", epsilon=1)
+
+
+def test_people_are_declared_once() -> None:
+    people = pp.UserData.from_frame(FRAME, **AGE)
+    for call in (pp.learn, pp.quantile, pp.learn_distribution):
+        with pytest.raises(DeclarationError, match=r"declared already .UserData.: leave out user="):
+            call(people, user="id", epsilon=1)  # type: ignore[operator]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'usr'; did you mean 'user'"):
+        pp.quantile(FRAME, usr="id", epsilon=1)  # type: ignore[call-arg]
+
+
+def test_people_are_copied_and_pickled() -> None:
+    people = pp.UserData.from_frame(FRAME, **AGE)
+    for twin in (pickle.loads(pickle.dumps(people)), copy.copy(people), copy.deepcopy(people)):
+        assert twin.to_lists() == people.to_lists()
+        assert twin.features == people.features
+        with pytest.raises(TypeError):
+            twin.features["age"] = None
+        assert not twin.offsets.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"method": "hybird"}, "did you mean 'hybrid'"),
+        ({"rule": "treshold"}, "did you mean 'threshold'"),
+        ({"neighbours": "replase"}, "did you mean 'replace'"),
+        ({"metod": "hybrid"}, "did you mean 'method'"),
+        ({"delta": 1e-5, "rule": "threshold"}, "use it with method='trimmed'"),
+        ({"user": "ID"}, "no column 'ID'.*did you mean 'id'"),
+    ],
+)
+def test_a_near_miss_suggests_the_right_name(change: dict[str, Any], said: str) -> None:
+    with pytest.raises((ParameterError, SchemaError), match=said):
+        pp.learn(FRAME, **AGE | {"epsilon": 1} | change)
+
+
+def test_what_is_near() -> None:
+    assert did_you_mean("max-records", ["max_records"]) == "; did you mean 'max_records'?"
+    assert did_you_mean("id", ["id"]) == ""  # it is there: nothing to suggest
+    assert did_you_mean("ward", ["id", "age"]) == did_you_mean(3, ["id"]) == ""  # type: ignore[arg-type]
+
+
+def test_a_report_is_a_page(tmp_path: Path) -> None:
+    rule = pp.learn(FRAME, epsilon=1, **AGE)
+    with pytest.raises(ParameterError, match=r"\.html or \.htm"):
+        rule.report(tmp_path / "r.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+# The ledger by its path
+
+
+def test_a_ledger_is_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "budget.ledger"
+    for budget in (3, "3", 3.0):
+        with pp.BudgetLedger.create(
+            tmp_path / f"{type(budget).__name__}.ledger", epsilon=budget, dataset="visits"
+        ) as one:
+            assert str(one.remaining()) == "(3, 0)"
+    with pp.BudgetLedger.create(path, epsilon=3, dataset="visits"):
+        pass
+    first = pp.learn(FRAME, epsilon="1/2", ledger=path, **AGE)
+    second = pp.learn(FRAME, epsilon=0.5, ledger=str(path), **AGE)
+    other = pp.learn(FRAME, epsilon=1, ledger=path, **AGE)
+    assert first.warnings == other.warnings == ()
+    (line,) = second.warnings
+    assert line.startswith("this spends again: ")
+    assert "once before" in line
+    assert f"warning: {line}" in str(second)
+    assert other.parameters["budget left"] == "(1, 0) of (3, 0)"
+    with pp.BudgetLedger(path) as ledger:
+        assert str(ledger) == "visits: (1, 0) of (3, 0) left after 3 spends; show() lists them"
+        table = ledger.show()
+    assert [row["epsilon"] for row in table] == ["1/2", "1/2", "1"]
+    assert str(table).splitlines()[0].split() == ["no.", "when", "epsilon", "delta", "what"]
+    assert "HybridSelection of Thresholds" in str(table)
+    assert table._repr_html_().count("<tr>") == 4
+
+
+def test_a_ledger_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
+    for use in (
+        lambda: pp.BudgetLedger(tmp_path / "b.ledger"),
+        lambda: pp.learn(FRAME, epsilon=1, ledger=tmp_path / "b.ledger", **AGE),
+    ):
+        with pytest.raises(LedgerUnavailable, match=r"BudgetLedger\.create.*privpac ledger new"):
+            use()
+    with pytest.raises(TypeError, match="path of its file"):
+        pp.learn(FRAME, epsilon=1, ledger=3, **AGE)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

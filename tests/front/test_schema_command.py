@@ -65,7 +65,7 @@ def test_commands_read_it(command: Command, schema: Path) -> None:
         assert "ε = 80 for each person" in run.out
     run = command("evaluate", "r.json", "t.csv", *told, "--cells", "error")
     assert "wrong for" in run.out, run.err
-    assert "per user" in run.out
+    assert "ε = 80 for each person" in run.out
     assert command("quantile", "t.csv", *told, "-f", "bili").out.startswith("bili: median")
     assert "north, old" in command("distribution", "t.csv", *told, "-f", "ward").out
     assert "interval" in command("learn", "t.csv", *told, "-f", "bili", "--rule", "interval", "--json").out.lower()

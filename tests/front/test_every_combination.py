@@ -134,7 +134,14 @@ class Counted(BudgetLedger):
 
     def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None, **_: Any) -> Any:
         self.spends += 1
-        return type("Receipt", (), {"use": lambda _: None})()
+        return type("Receipt", (), {"use": lambda _: None, "spend_id": "one"})()
+
+    @property
+    def dataset(self) -> str:
+        return "counted"
+
+    def bought(self, guarantee: Guarantee, label: str) -> tuple[int, str]:
+        return 0, ""
 
     def remaining(self) -> Any:
         raise pp.errors.LedgerError("nothing is written down")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import Any
 
@@ -80,9 +81,9 @@ def test_the_command_names_it(command: Command, tmp_path: Any) -> None:
     path = tmp_path / "t.csv"
     pl.DataFrame({"id": range(90), "x": [7, 7, 12] * 30, "y": [1, 1, 0] * 30}).write_csv(path)
     words = ["learn", path, "-u", "id", "-y", "y", "-f", f"x=0:{2**60}", "-e", "4", "--method", "surrogate"]
-    run = command(*words, "--rule", "point", "--set", "representation=hashed")
+    run = command(*words, "--rule", "point", "--set", "representation=hashed", "--json")
     assert run.code == 0, run.err
-    assert "hashed: 165 rules" in run.out
+    assert json.loads(run.out)["parameters"]["representation"].startswith("hashed: 165 rules")
     refused = command(*words, "--rule", "threshold")
     assert refused.code == 2
     assert "representation='class'" in refused.err

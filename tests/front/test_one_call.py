@@ -226,7 +226,7 @@ def test_a_ledger_is_its_path(tmp_path: Path) -> None:
     assert line.startswith("this spends again: ")
     assert "once before" in line
     assert f"warning: {line}" in str(second)
-    assert other.parameters["budget left"] == "(1, 0) of (3, 0)"
+    assert other.parameters["budget left"] == "ε = 1 of 3"
     with pp.BudgetLedger(path) as ledger:
         assert str(ledger) == "visits: (1, 0) of (3, 0) left after 3 spends; show() lists them"
         table = ledger.show()

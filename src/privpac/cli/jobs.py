@@ -168,8 +168,9 @@ def command(
         for function in calls:
             words = parameter_help(function)
             for parameter in inspect.signature(function).parameters.values():
-                asks = parameter.name not in DataFields.__annotations__  # what is said of the table is the job's
-                if asks and parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
+                # What is said of a table is the job's.
+                asked = "job" not in wanted or parameter.name not in DataFields.__annotations__
+                if asked and parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
                     taken[parameter.name] = _option(parameter, words, place, help or {}, flags or {})
         for each in also.split():
             taken[each] = _placed(each, KNOWN[each], None, place)

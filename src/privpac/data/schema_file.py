@@ -309,7 +309,10 @@ def parse_schema(text: str) -> Schema:
 def _domain(name: str, value: object) -> Domain | None:
     if value == OPEN:
         return None
-    found = domain_of(value, name)
+    try:
+        found = domain_of(value, name)
+    except TypeError as error:  # a file is no program: what it says wrongly is a bad parameter
+        raise ParameterError(str(error)) from None
     if found is None:
         seen = "an empty text" if isinstance(value, str) else toml_kind(value)
         raise ParameterError(f"the column {name[:60]!r} must have a domain such as {_EXAMPLES}, got {seen}")

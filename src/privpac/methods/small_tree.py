@@ -686,5 +686,6 @@ class SmallTreeLearner(Selection):
         concept = bound.concept
         assert isinstance(concept, SmallTrees)
         tree = self._law(bound).sample(rng)
-        shown = {"depth": concept.depth, "levels": concept.levels, "price in nats": f"{concept.price(tree):.1f}"}
+        shown = {"depth": concept.depth, "levels": concept.levels, "spacing": concept.spacing_words}
+        shown["price in nats"] = f"{concept.price(tree):.1f}"
         return self.release_id(bound, tree, shown, "small tree")

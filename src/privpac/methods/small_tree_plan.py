@@ -323,7 +323,8 @@ class SmallTreeTarget(Target):
     @property
     def shown(self) -> dict[str, str]:
         columns, tests = len(self.concept.binned), len(self.concept.tests)
-        return {"class": f"small trees of depth {self.concept.depth}, {tests} questions about {columns} columns"}
+        trees = f"small trees of depth {self.concept.depth}, {tests} questions about {columns} columns"
+        return {"class": f"{trees} (cuts: {self.concept.spacing_words})"}
 
 
 def small_tree_target(

@@ -657,7 +657,7 @@ class SmallTreeLearner(Selection):
     ...     features={"age": Integers(0, 99), "smokes": Integers(0, 1)})
     >>> learner = SmallTreeLearner(SmallTrees(), epsilon=1)
     >>> str(learner.guarantee), learner.law(people).shape.size
-    ('(1, 0)-DP per user, add-remove', 69696)
+    ('(1, 0)-DP per user, add-remove', 832500)
     """
 
     scores_rules: ClassVar[bool] = False

@@ -535,7 +535,7 @@ class SmallTrees(WideClass):
     >>> from privpac.data import Integers
     >>> trees = SmallTrees({"age": Integers(0, 120), "dose": Integers(0, 9)})
     >>> len(trees.tests), str(trees.decode(0, label="cured"))
-    (47, 'cured never')
+    (48, 'cured never')
     """
 
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"small-tree": {}}

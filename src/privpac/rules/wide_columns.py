@@ -400,6 +400,11 @@ class WideClass(NamedColumns):
             )
         return binned(domains_of(self.columns), self.cuts, self.missing, steps)
 
+    def counted(self, name: str) -> int | None:
+        """How many cuts a column may have; None where they are listed."""
+        wanted = self.cuts if isinstance(self.cuts, int) else self.cuts.get(name, DEFAULT_CUTS)
+        return wanted if isinstance(wanted, int) else None
+
     def _own(self, name: str) -> bool:
         return self.missing == "own" or (isinstance(self.missing, tuple) and name in self.missing)
 

@@ -268,17 +268,18 @@ def scale_free_edges(size: int, anchor: int, bins: int, steps: int) -> tuple[int
 
 
 def typical_edges(size: int, typical: tuple[int, int], bins: int) -> tuple[int, ...]:
-    """``bins - 2`` equal bins of the codes of a typical range, and one bin on each side of it.
+    """``bins - 2`` equal bins of the codes of a typical range, and one bin on each side of it; of two bins the edge is
+    in the middle of the range.
 
-    >>> typical_edges(1000, (100, 199), 6)
-    (100, 125, 150, 175, 200)
+    >>> typical_edges(1000, (100, 199), 6), typical_edges(1000, (100, 199), 2)
+    ((100, 125, 150, 175, 200), (150,))
     """
     low, high = typical
     width = high - low + 1
-    count = min(bins - 2, width)
-    if size <= bins or count < 1:
+    if size <= bins:
         return equal_edges(size, bins)
-    edges = tuple(low - (-u * width // count) for u in range(count + 1))
+    count = min(bins - 2, width)
+    edges = [low - (-u * width // count) for u in range(count + 1)] if count else [low + width // 2]
     return tuple(edge for edge in edges if 1 <= edge < size) or equal_edges(size, bins)
 
 

@@ -39,8 +39,8 @@ FEW, DIGITS, PEER_BINS = 16, 3, 16
 OURS: dict[str, Any] = {
     "tree, scale-free": pp.SmallTrees(),
     "tree, equal": pp.SmallTrees(spacing="equal"),
-    "scorecard, equal": Scorecards(),
-    "scorecard, private range": Scorecards(zoom="private"),
+    "scorecard, equal": Scorecards(zoom=None),
+    "scorecard, private range": Scorecards(),
 }
 ROWS = (*OURS, "dp-sgd, fixed", "diffprivlib-logistic", "diffprivlib-bayes", "diffprivlib-forest", "dp-ebm")
 

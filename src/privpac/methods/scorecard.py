@@ -3,7 +3,7 @@
 *Problem.*  A table of 5 to 30 mixed columns, many of them weakly informative, and hundreds of people or more: one
 question or a small tree reads too few columns, a scorecard adds up all of them.
 
-*Theorem.*  Private ranges (if asked for), number of users (if bought), noisy centre, noisy norms and all noisy gradient
+*Theorem.*  Private ranges (if searched), number of users (if bought), noisy centre, noisy norms and all noisy gradient
 sums together are ``(epsilon, delta)`` per user, and ``rho``-zCDP.  *Proof.*  (i) Each pass maps a user's own records
 and *released* numbers to an integer vector of bounded norm (:func:`centre_sum`, :func:`gradient_sum`), so one user more
 or less moves the sum by at most that bound, a replaced one by at most twice that; two norms in ``0..B0`` are at most
@@ -201,7 +201,7 @@ def points_against(
 #
 # | release | share | moves by at most, squared (add-remove / replace) |
 # |---|---|---|
-# | private ranges (asked for) | 3/20 of all, taken first | exact draws (:mod:`privpac.methods.private_ranges`) |
+# | private ranges (if searched) | 3/20 of all, taken first | exact draws (:mod:`privpac.methods.private_ranges`) |
 # | calibration (asked for) | a declared share of all, taken first | ``840**2`` / ``2 * 840**2`` |
 # | number of users (bought under add-remove unless declared) | 1/16 of the rest | 1 / public |
 # | centre | 15 % of what is left then | ``R**2`` / ``4 R**2`` |
@@ -942,8 +942,8 @@ class ScorecardLearner(Selection):
         shown: dict[str, object] = {"class": "Scorecards", "columns": table.columns, "steps": concept.steps}
         shown |= {"noisy_n_users" if budget.bought else "public_n_users": users}
         shown |= {"clip": clips[0] if len(clips) == 1 else clips, "rho": self.rho}
-        if concept.zoom is not None:
-            shown["private_ranges"] = 0 if search is None else len(search.columns)
+        if search is not None:
+            shown["private_ranges"] = len(search.columns)
         cap = {} if self.max_records is None else {"max_records": self.max_records}
         warned = (*self.warnings, *((_SAME_PEOPLE,) if self.calibrate else ()))
         return Released(rule, self.guarantee, parameters=shown | cap, warnings=warned, learner="scorecard")

@@ -573,7 +573,7 @@ class Scorecards(WideClass):
     steps : steps of the descent.
     top : the most points one answer can have.
     zoom : "private" spends 3/20 of the budget on where the values of each column of numbers lie, and puts the bins
-        there; None spends nothing.
+        there, if so many people are declared that it is worth it; None spends nothing.
     classes : the labels, where there are more than two: one scorecard against the rest for each.
 
     Raises
@@ -597,7 +597,7 @@ class Scorecards(WideClass):
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
     steps: int = field(default=40, converter=whole, metadata=bounds(maximum=_MAX_STEPS))
     top: int = field(default=20, converter=whole, metadata=bounds(maximum=_MAX_TOP))
-    zoom: str | None = field(default=None, converter=_zoom, kw_only=True)
+    zoom: str | None = field(default="private", converter=_zoom, kw_only=True)
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     def __attrs_post_init__(self) -> None:

@@ -424,6 +424,16 @@ class _Range(Domain):
     def with_typical(self, low: object, high: object) -> Self:
         return evolve(self, typical=(low, high))  # type: ignore[misc]
 
+    @classmethod
+    def from_schema(cls, value: object) -> Domain | None:
+        """``{ domain = "0:10000000", typical = [10000, 200000] }``."""
+        if not isinstance(value, dict) or set(value) != {"domain", "typical"}:
+            return None
+        domain, typical = value["domain"], value["typical"]
+        if not isinstance(domain, str) or not isinstance(typical, list) or len(typical) != 2:
+            raise ParameterError('a typical range is written { domain = "0:10000000", typical = [10000, 200000] }')
+        return parse_domain(domain).with_typical(*typical)
+
     def _with_typical(self, words: Fields) -> Fields:
         """Stored fields, the typical range among them where one is declared."""
         return words if self.typical is None else words | {"typical": [self._stored(end) for end in self.typical]}

@@ -305,8 +305,6 @@ def _domain(name: str, value: object) -> Domain | None:
     try:
         if isinstance(value, str) and value.strip():
             return parse_domain(value)
-        if isinstance(value, dict) and set(value) == {"domain", "typical"}:
-            return _with_typical(**value)
         found = next((one for kind in Domain.kinds() if (one := kind.from_schema(value)) is not None), None)
     except (ParameterError, TypeError) as error:
         raise ParameterError(f"the column {name[:60]!r}: {error}") from None
@@ -314,13 +312,6 @@ def _domain(name: str, value: object) -> Domain | None:
         seen = "an empty text" if isinstance(value, str) else toml_kind(value)
         raise ParameterError(f"the column {name[:60]!r} must have a domain such as {_EXAMPLES}, got {seen}")
     return found
-
-
-def _with_typical(domain: object, typical: object) -> Domain:
-    """``{ domain = "0:10000000", typical = [10000, 200000] }``."""
-    if not isinstance(domain, str) or not isinstance(typical, list) or len(typical) != 2:
-        raise ParameterError('a typical range is written { domain = "0:10000000", typical = [10000, 200000] }')
-    return parse_domain(domain).with_typical(*typical)
 
 
 # The one place where keywords and a schema become a spec

@@ -34,7 +34,7 @@ slope at 0 is more than ``pi/4``.  So ``h`` is first positive and then negative,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -190,11 +190,13 @@ def family(domain: Domain) -> RangeFamily:
 
 def range_kernel(columns: Sequence[BinnedColumn], levels: int) -> RangeKernel:
     """What one user adds to the weights of some columns."""
-    return RangeKernel(tuple(replace(each, edges=family(each.domain).edges) for each in columns), levels)
+    return RangeKernel(
+        tuple(BinnedColumn(each.name, each.domain, family(each.domain).edges) for each in columns), levels
+    )
 
 
 def zoomed(column: BinnedColumn, drawn: tuple[int, int] | None, cuts: int) -> BinnedColumn:
     """``cuts + 1`` equal bins inside the interval drawn and one on each side of it; without one the column as it is."""
     if drawn is None:
         return column
-    return replace(column, edges=typical_edges(column.domain.present.size, drawn, cuts + 3))
+    return BinnedColumn(column.name, column.domain, typical_edges(column.domain.present.size, drawn, cuts + 3))

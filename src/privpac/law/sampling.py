@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Bools, Floats64, Ints
 from privpac.errors import LawError, Undecided
 from privpac.exact import MAX_PRECISION, ExpSum, Rational, as_arb, exp_ball, precision, rational
+from privpac.law.weights import Weights, of_blocks, split
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -471,23 +472,35 @@ def near_reach(eta: Rational, count: int) -> int | None:
     return Filter.reach(Rate.read(eta, None), bits) if representable(bits) else None
 
 
-def sample_steps(parts: Sequence[Part], eta: Rational, source: Rng, whole: Callable[[], BlockLaw]) -> int:
-    """A value drawn from ``whole``, the law of these steps: weight ``e**(-eta * score)``."""
+def sample_steps(
+    parts: Sequence[Part], eta: Rational, source: Rng, whole: Callable[[], BlockLaw], weights: Weights | None = None
+) -> int:
+    """A value drawn from ``whole``, the law of these steps: weight ``e**(-eta * score)``, times its own."""
     best = min(int(scores.min()) + more for *_, scores, more in parts)
     count = sum(end + 1 - int(starts[0]) for _, starts, end, _, _ in parts)
+    if weights is not None:
+        count = -(-count // weights.size) * weights.total
     reach = near_reach(eta, count)
     if reach is None or reach >= max(int(scores.max()) + more for *_, scores, more in parts) - best:
         return int(whole().sample(source))
-    return sample_near(parts, eta, count, reach, source, whole)
+    return sample_near(parts, eta, count, reach, source, whole, weights)
 
 
 def sample_near(
-    parts: Sequence[Part], eta: Rational, count: int, reach: int, source: Rng, whole: Callable[[], BlockLaw]
+    parts: Sequence[Part],
+    eta: Rational,
+    count: int,
+    reach: int,
+    source: Rng,
+    whole: Callable[[], BlockLaw],
+    weights: Weights | None = None,
 ) -> int:
     """The same, where ``parts`` need hold no more than the blocks at most ``reach`` above the best, of ``count`` values
-    in all."""
+    in all, each counted as often as it weighs."""
     best, rate = min(int(scores.min()) + more for *_, scores, more in parts), Rate.read(eta, None)
-    lows, span, gaps, big, owner = _near(parts, best, reach)
+    lows, span, gaps, big, owner, which = _near(parts, best, reach, weights)
+    if weights is not None:
+        span, big = weights.tickets(span, which)
     levels, totals = grouped(gaps, span, big)
     table = Filter.of(levels, totals, rate, Filter.tail(rate, reach, count.bit_length()))
     law: list[BlockLaw] = []
@@ -499,16 +512,21 @@ def sample_near(
     gap, total = draw(source, table, exact)
     r = source.below(total)
     if law and gap > reach:
-        i, inside = locate(np.flatnonzero(law[0].score == best + gap), r, law[0].span, law[0].big)
-        return law[0].low(i) + inside
-    i, inside = locate(np.flatnonzero(gaps == gap), r, span, big)
-    return parts[int(owner[i])][0] + int(lows[i]) + inside
+        i, ticket = locate(np.flatnonzero(law[0].score == best + gap), r, *law[0].tickets)
+        return law[0].low(i) + ticket // law[0].weight(i)
+    i, ticket = locate(np.flatnonzero(gaps == gap), r, span, big)
+    weight = 1 if weights is None else weights.values[int(which[i])]
+    return parts[int(owner[i])][0] + int(lows[i]) + ticket // weight
 
 
-def _near(parts: Sequence[Part], best: int, cut: int) -> tuple[Uints, Uints, Ints, dict[int, int], Ints]:
-    """Blocks at most ``cut`` above the best: starts, spans, gaps, the few spans beyond 64 bits, and whose they are."""
+def _near(
+    parts: Sequence[Part], best: int, cut: int, weights: Weights | None
+) -> tuple[Uints, Uints, Ints, dict[int, int], Ints, Ints]:
+    """Blocks at most ``cut`` above the best: starts, spans, gaps, the few spans beyond 64 bits, whose they are, and
+    their runs of equal weight."""
     lows, spans, gaps, owners, big, n = [], [], [], [], {}, 0
-    for p, (_, starts, end, scores, more) in enumerate(parts):
+    runs: list[Ints] = []
+    for p, (offset, starts, end, scores, more) in enumerate(parts):
         near = np.flatnonzero(scores <= best + cut - more)
         low = starts[near]
         after = np.minimum(near + 1, len(starts) - 1)
@@ -518,9 +536,16 @@ def _near(parts: Sequence[Part], best: int, cut: int) -> tuple[Uints, Uints, Int
             if last >= 1 << 64:
                 big[n + len(near) - 1] = last + 1
             span[-1] = 0 if last >= 1 << 64 else last
+        gap = scores[near] + (more - best)
+        if weights is not None and len(near):
+            begins, index = weights.runs(offset, offset + end)
+            low, span, source = split(low, span, begins)
+            gap = gap[source]
+            runs.append(of_blocks(low, begins, index))
         lows.append(low)
         spans.append(span)
-        gaps.append(scores[near] + (more - best))
-        owners.append(np.full(len(near), p, dtype=np.int64))
-        n += len(near)
-    return np.concatenate(lows), np.concatenate(spans), np.concatenate(gaps), big, np.concatenate(owners)
+        gaps.append(gap)
+        owners.append(np.full(len(low), p, dtype=np.int64))
+        n += len(low)
+    which = np.concatenate(runs) if runs else np.empty(0, dtype=np.int64)
+    return np.concatenate(lows), np.concatenate(spans), np.concatenate(gaps), big, np.concatenate(owners), which

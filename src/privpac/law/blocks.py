@@ -694,13 +694,12 @@ class BlockLaw(Law):
     def mode(self) -> Any:
         if self.which is not None:
             # The first best block of each weight; among these the exact numbers decide.
-            order = np.argsort(self.score, kind="stable")
+            order = np.arange(len(self)) if self.rate.flat else np.argsort(self.score, kind="stable")
             _, first = np.unique(self.which[order], return_index=True)
-            best, *others = sorted(order[first].tolist(), key=lambda i: (int(self.score[i]), i))
+            best, *others = sorted(order[first].tolist())
             for i in others:
-                change = self._weight_sum(i) + self._weight_sum(best) * -1
-                sign = change.sign()
-                best = i if sign > 0 or (sign == 0 and i < best) else best
+                if (self._weight_sum(i) + self._weight_sum(best) * -1).sign() > 0:
+                    best = i
             return self.value(best, 0)
         return self.value(0 if self.rate.flat else int(np.argmin(self.score)), 0)
 

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 # **Weights.**  Where rules do not weigh alike, ``pi(h)`` the share of a rule in all weight, (score, h) has probability
 # at most ``min(1, pi(h)/pi(h*) e**(-theta x)) <= (pi(h)/pi(h*))**t e**(-theta' x)``, ``t = theta'/theta <= 1``.  Summed
 # over the rules, ``sum pi(h)**t <= |H|**(1 - t)`` and ``|H| <= 1/min pi``: the factor is at most ``effective_size``,
-# which is ``1/min pi`` and stands for ``|H|`` in ``B(n)``.  The penalties and the ``k`` of (K2) keep the number of rules.
+# which is ``1/min pi`` and stands for ``|H|`` in ``B(n)``.  The penalties and ``k`` of (K2) keep the number of rules.
 #
 # **Terms.**  (K1) *own score*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip;
 # (mean, h) against (mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels:

@@ -83,9 +83,14 @@ class Weights:
     def _words(self) -> Uints:
         return np.array([value if value < 1 << 64 else 0 for value in self.values], dtype=np.uint64)
 
+    def masses(self, span: Uints, which: Ints) -> Floats64:
+        """``count * weight`` of blocks as doubles: two roundings of the count, one of the weight and one of the
+        product, at most 4.02 * 2**-53 in all."""
+        return np.asarray((span.astype(np.float64) + 1) * self._floats[which])
+
     def tickets(self, span: Uints, which: Ints) -> tuple[Uints, dict[int, int]]:
         """``count * weight`` of blocks, stored as multiplicities are: one less, and in a dictionary beyond 64 bits."""
-        fits = (span.astype(np.float64) + 1) * self._floats[which] < _FITS
+        fits = self.masses(span, which) < _FITS
         # Doubles err by less than half: what they put below 2**63 is below 2**64, and both factors fit 64 bits.
         out = (span + np.uint64(1)) * self._words[which] - np.uint64(1)
         big: dict[int, int] = {}

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privpac as pp
+from privpac.auditing.refutation import refute
+from privpac.auditing.rule_laws import rule_claims
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, UserData
 from privpac.errors import ParameterError
 from privpac.methods import HybridSelection
 from privpac.methods.base import drawn_id
 from privpac.methods.hybrid import hybrid_excess
+from privpac.planning.rules import rule_target
 from privpac.rules import Intervals, Points, Stumps, Thresholds
 from privpac.rules.priors import WIDE
 from privpac.rules.profile import HybridStatistic, Mean
@@ -189,6 +195,35 @@ def test_releases_and_plans_say_it() -> None:
     assert weights is not None
     assert released.parameters["effective_size"] == -(-weights.total // weights.least)
     assert "prior" not in HybridSelection(Thresholds(), epsilon=1).learn(people(Integers(0, 1000))).parameters
+
+
+@pytest.mark.parametrize(
+    ("concept", "records", "noise"),
+    [
+        (Thresholds(Integers(-9000, 9000)), 5, "0.1"),
+        (Thresholds(Integers(0, 10**6, typical=(0, 100))), 1, "0.1"),
+        (Stumps({"a": Integers(0, 9), "b": Integers(0, 5000)}), 4, None),
+        (Points(Integers(0, 9999)), 3, None),
+    ],
+)
+def test_certificates_say_the_prior_and_are_not_refuted(concept: Any, records: int, noise: str | None) -> None:
+    """The laws give the good rules the least weight that any rule has."""
+    target = rule_target(concept, 1, "0.1", "0.1", "add-remove", noise)
+    plan = pp.plan(concept, epsilon=1, alpha="0.1", beta="0.1", records_per_user=records, noise=noise)
+    even = replace(concept, prior="uniform") if is_dataclass(concept) else evolve(concept, prior="uniform")
+    rows = ("hybrid selection", "hybrid selection, bounded noise")[: 1 + (noise is not None)]
+    claims = rule_claims(target, records, rows=rows)
+    assert [claim.name for claim in claims] == list(rows)
+    for claim in claims:
+        row = plan.row(claim.name)
+        assert f"prior of the rules: {concept.prior_name}" in row.assumption
+        assert row.values == (claim.n_users,)
+        if concept.prior_name == "scale-free":
+            before = pp.plan(even, epsilon=1, alpha="0.1", beta="0.1", records_per_user=records, noise=noise)
+            assert "prior" not in before.row(claim.name).assumption
+            assert before.row(claim.name).values[0] <= claim.n_users <= 1.25 * before.row(claim.name).values[0]
+        outcome = refute(claim, steps=2)
+        assert not outcome.refuted, outcome
 
 
 def test_nobody_and_no_budget_give_the_prior() -> None:

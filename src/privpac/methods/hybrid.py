@@ -533,9 +533,10 @@ def _bounded_noise(wanted: RuleGoal, m: int) -> Certificate:
 
 
 def hybrid_rows(goal: RuleGoal) -> list[PlannedMethod]:
-    lines = [PlannedMethod("hybrid selection", partial(certified_voices, goal))]
+    prior = f", prior of the rules: {goal.concept.prior_name}" if goal.concept.prior_name else ""
+    lines = [PlannedMethod("hybrid selection", partial(certified_voices, goal), prior)]
     if goal.bounded_noise:
-        less = ", at this epsilon or less (its command says which)"
+        less = f"{prior}, at this epsilon or less (its command says which)"
         name = "hybrid selection, bounded noise"
         lines.append(PlannedMethod(name, partial(_bounded_noise, goal), less, bounded_noise=True))
     return lines

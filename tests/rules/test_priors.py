@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import is_dataclass, replace
 from fractions import Fraction
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
@@ -266,6 +268,25 @@ def test_any_split_of_the_users_gives_the_same_law() -> None:
     assert halves.optimism == whole.optimism
     for cut in (0, 7, 300, 301, 999, 10**6):
         assert halves.law(eta, weights=weights).prob(cut) == whole.law(eta, weights=weights).prob(cut)
+
+
+def test_a_stream_and_memory_have_the_same_law(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    rows = {
+        "who": rng.integers(0, 40, 300),
+        "x": rng.integers(0, 5000, 300),
+        "z": rng.integers(-9, 9, 300),
+        "y": rng.integers(0, 2, 300),
+    }
+    frame = pl.DataFrame(rows)
+    frame.write_parquet(tmp_path / "table.parquet", row_group_size=40)
+    spec: Any = {"user": "who", "label": "y", "features": {"x": WIDE_RANGE, "z": Integers(-50, 50)}}
+    learner = HybridSelection(Stumps(), epsilon=1)
+    memory = learner.law(UserData.from_frame(frame, **spec))
+    streamed = learner.law(pp.scan(tmp_path / "table.parquet", chunk_rows=50, **spec))
+    assert memory.satisfies(streamed, 0)
+    for rule in (0, 1, 4999, 10**7 + 2, 10**7 + 20, 2 * 10**7 + 9):
+        assert memory.prob(rule) == streamed.prob(rule)
 
 
 def test_the_error_on_the_users_present_is_certified_for_every_data_set() -> None:

@@ -5,8 +5,8 @@
 
 Every column of more than 16 numbers is declared ``0..r max`` for a range factor ``r``, ``-r max..r max`` where values
 are negative.  *cut-offs* read the column with the best cut-off of the table, *stumps* all of these columns.
-``typical`` is the range of the table's own values.  Figures are mean excess errors over the best rule, times 1000: exact laws on drawn
-people, no draws of the mechanism.  Small trees and scorecards: ``ranges.py``.
+``typical`` is the range of the table's own values.  Figures are mean excess errors over the best rule, times 1000: the
+exact laws on drawn people, no draws of the mechanism.  Small trees and scorecards: ``ranges.py``.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import flint
 import numpy as np
+from attrs import frozen
 from flint import arb, fmpz_poly
 from numpy.typing import NDArray
 
@@ -144,7 +145,7 @@ def grouped(keys: Ints, span: Uints, big: dict[int, int]) -> tuple[Ints, Totals]
     return distinct, Totals(low, high, extra)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Tickets:
     """Multiplicities times weights, level by level: as doubles for a filter, exactly only for the level asked for."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Floats64, Ints
@@ -23,7 +23,7 @@ Uints = NDArray[np.uint64]
 _FITS = 2.0**63
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Weights:
     """Value ``v`` weighs ``values[i]``, ``i`` the last run with ``starts[i] <= v % size``: several scores of the same
     rules have the same weights.
@@ -37,7 +37,7 @@ class Weights:
     values: tuple[int, ...]
     size: int
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         ends = [*self.starts, self.size]
         if len(self.starts) != len(self.values) or ends[0] != 0 or any(a >= b for a, b in pairwise(ends)):
             raise LawError("weights need increasing starts from 0 on, one weight each, below the number of values")

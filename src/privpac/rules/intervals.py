@@ -16,7 +16,7 @@ must be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a publ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb, isqrt
 from typing import Any, ClassVar
@@ -369,7 +369,7 @@ class Intervals(OneColumnClass):
         return interval_mistakes(self._points)
 
     def coarsened(self, points: int) -> Intervals:
-        return self if self._points <= points else replace(self, domain=Integers(0, points - 1))
+        return self if self._points <= points else Intervals(Integers(0, points - 1), self.feature, self.prior)
 
     # Columns and rules
 

@@ -238,6 +238,11 @@ class Domain(ABC):
         """
         return self.count_below(Fraction(0)) if self.stepped else None
 
+    def octaves(self) -> list[tuple[int, int]] | None:
+        """Runs ``(first cut-off, weight)`` where neighbours are not equally far apart: orders of magnitude that codes
+        already follow; ``None`` for all other domains."""
+        return None
+
     # Missing values
 
     @property
@@ -815,6 +820,15 @@ class Floats(Domain):
         keys = codes.astype(np.uint64)
         return np.where(keys >= np.uint64(_ZERO), keys - np.uint64(_ZERO), ~keys).view(np.float64)
 
+    def octaves(self) -> list[tuple[int, int]]:
+        # Of one exponent are 2**52 codes; e is how many binades it is from 1.
+        def weight(run: int) -> int:
+            exponent = run - 2048 if run >= 2048 else 2047 - run
+            e = min(abs(exponent - 1023), 1023)
+            return 1 << (11 - (e + 1).bit_length())
+
+        return [*((run << 52, weight(run)) for run in range(4096)), (1 << 64, 1)]
+
     def count_below(self, x: Fraction | float, *, strict: bool = True) -> int:
         try:
             nearest = float(x)
@@ -1388,6 +1402,9 @@ class Missing(Domain):
 
     def anchor_cut(self) -> int | None:
         return self.inner.anchor_cut()
+
+    def octaves(self) -> list[tuple[int, int]] | None:
+        return self.inner.octaves()
 
     def describe(self) -> str:
         what = {"own": "or missing", "drop": "records without a value left out", "raise": ""}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from attrs import evolve, has
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -211,7 +211,7 @@ def test_certificates_say_the_prior_and_are_not_refuted(concept: Any, records: i
     """The laws give the good rules the least weight that any rule has."""
     target = rule_target(concept, 1, "0.1", "0.1", "add-remove", noise)
     plan = pp.plan(concept, epsilon=1, alpha="0.1", beta="0.1", records_per_user=records, noise=noise)
-    even = evolve(concept, prior="uniform") if has(concept) else evolve(concept, prior="uniform")
+    even = evolve(concept, prior="uniform")
     rows = ("hybrid selection", "hybrid selection, bounded noise")[: 1 + (noise is not None)]
     claims = rule_claims(target, records, rows=rows)
     assert [claim.name for claim in claims] == list(rows)

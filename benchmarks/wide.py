@@ -78,9 +78,9 @@ class Case(NamedTuple):
     tested: Any
 
 
-def cases(table: Wide, splits: int) -> Iterable[Case]:
+def cases(table: Wide, splits: int, people: tuple[int, ...] = PEOPLE) -> Iterable[Case]:
     everybody = np.unique(table.people)
-    for n in PEOPLE:
+    for n in people:
         if len(everybody) < 1.25 * n:
             continue
         for split in range(splits):

@@ -15,7 +15,7 @@ from common import _above_median, _rdata
 
 from privpac.data import Categories, Domain, Integers, Missing, UserData
 
-__all__ = ["CLASSES", "FRESH", "TABLES", "Wide", "wide_table"]
+__all__ = ["CLASSES", "FRESH", "TABLES", "Wide", "binned_column", "by_number", "loaded", "wide_table"]
 
 BINS, FEW, MOST_RECORDS = 16, 16, 20
 
@@ -210,14 +210,24 @@ CLASSES: dict[str, tuple[Callable[[], Any], str, str]] = {
 """With more than two labels."""
 
 
-def wide_table(name: str) -> Wide:
-    """A table in public bins."""
+def loaded(name: str) -> tuple[Any, str, list[str]]:
+    """A table as it is, with its label, the column of ids and those that are read."""
     load, person, columns = (TABLES | FRESH | CLASSES)[name]
     table = load().dropna(subset=[person, "label_"])
-    table = table[table.groupby(person).cumcount() < MOST_RECORDS].reset_index(drop=True)
+    return table[table.groupby(person).cumcount() < MOST_RECORDS].reset_index(drop=True), person, columns.split()
+
+
+def by_number(ids: Any) -> Any:
+    """People as 0, 1, ..."""
+    return np.unique(ids.astype(str).to_numpy().astype(str), return_inverse=True)[1]
+
+
+def wide_table(name: str) -> Wide:
+    """A table in public bins."""
+    table, person, columns = loaded(name)
     frame, raw, domains = {}, {}, {}
-    for column in columns.split():
-        values, domain, plain = _binned(table[column])
+    for column in columns:
+        values, domain, plain = binned_column(table[column])
         frame[column], raw[column] = values, plain
         domains[column] = Missing(domain, "own") if values.isna().any() else domain
     pandas = type(table)
@@ -231,12 +241,12 @@ def wide_table(name: str) -> Wide:
         pandas(raw),
         domains,
         table["label_"].astype(int).to_numpy(),
-        np.unique(table[person].astype(str).to_numpy().astype(str), return_inverse=True)[1],
+        by_number(table[person]),
         classes,
     )
 
 
-def _binned(series: Any) -> tuple[Any, Domain, Any]:
+def binned_column(series: Any) -> tuple[Any, Domain, Any]:
     """Bins with their domain, and the column as plain numbers."""
     if series.dtype.kind not in "biuf":
         text = series.astype(str).where(series.notna())

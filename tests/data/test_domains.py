@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Missing, parse_domain
 from privpac.errors import ParameterError, SchemaError
 
 quick = settings(deadline=None, max_examples=60)
@@ -470,3 +470,83 @@ def test_objects_of_the_wrong_type_are_unreadable_one_by_one(domain: Domain, val
     assert "secret" not in str(caught.value)
     for rule in ("drop", "clamp"):
         assert int(domain.encode(values, rule)[1].sum()) == len(values) - unread
+
+
+# Typical ranges
+
+TYPICAL = [
+    (Integers(0, 10**7, typical=(10**4, 200_000)), "0:10000000~10000:200000", [10**4, 200_000], (10**4, 200_000)),
+    (Integers(-5, 5, typical=(-1, -1)), "-5:5~-1:-1", [-1, -1], (4, 4)),
+    (Grid(-1, "4.1", "0.3", typical=("-0.7", 2)), "-1:4.1:0.3~-0.7:2", ["-0.7", "2"], (1, 10)),
+    (
+        Dates("2020-01-01", "2029-12-31", typical=(date(2020, 1, 2), "2021-01-01")),
+        "2020-01-01:2029-12-31~2020-01-02:2021-01-01",
+        ["2020-01-02", "2021-01-01"],
+        (1, 366),
+    ),
+]
+
+
+@pytest.mark.parametrize(("domain", "written", "stored", "places"), TYPICAL, ids=lambda value: type(value).__name__)
+def test_a_typical_range_is_declared_stored_and_read_back(
+    domain: Domain, written: str, stored: list[Any], places: tuple[int, int]
+) -> None:
+    assert domain.typical_codes() == places
+    assert domain.to_schema() == written
+    assert parse_domain(written) == parse_domain(domain.to_text()) == domain
+    assert domain.to_dict()["typical"] == stored
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert "typical=" in repr(domain)
+    low, high = (domain.value(code) for code in places)
+    assert parse_domain(written.partition("~")[0]).with_typical(low, high) == domain
+    missing = Missing(domain, "own")
+    assert (missing.typical_codes(), missing.anchor()) == (places, domain.anchor())
+    assert parse_domain(missing.to_text()) == missing
+
+
+@pytest.mark.parametrize(("domain", "written", "stored", "places"), TYPICAL, ids=lambda value: type(value).__name__)
+def test_a_typical_range_changes_no_code_and_refuses_no_value(
+    domain: Domain, written: str, stored: list[Any], places: tuple[int, int]
+) -> None:
+    plain = parse_domain(written.partition("~")[0])
+    assert plain.typical_codes() is None
+    assert "typical" not in plain.to_dict()
+    assert plain != domain
+    inside = [domain.value(code) for code in (0, *places, domain.size - 1)]
+    assert codes(domain, inside) == codes(plain, inside) == [0, *places, domain.size - 1]
+    assert (domain.size, domain.describe()) == (plain.size, plain.describe())
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["0:9~1", "0:9~1:2:3", "0:9~a:b", "0:9~4:3", "0:9~4:30", "0:9~", "0:9:0.5~0.3:4", "2020-01-01:2020-02-01~1:2"],
+)
+def test_a_typical_range_that_is_none_is_refused(written: str) -> None:
+    with pytest.raises(ParameterError, match="typical"):
+        parse_domain(written)
+
+
+def test_typical_is_a_pair_of_a_domain_with_two_ends() -> None:
+    with pytest.raises(TypeError, match="typical must be a pair"):
+        Integers(0, 9, typical=3)
+    with pytest.raises(ParameterError, match="got 3 values"):
+        Integers(0, 9, typical=(1, 2, 3))
+    with pytest.raises(ParameterError, match="goes with numbers"):
+        Floats().with_typical(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("domain", "code", "cut"),
+    [
+        (Integers(0, 9), 0, 0),
+        (Integers(-5, 5), 5, 5),
+        (Integers(4, 9), 0, 0),
+        (Integers(-9, -4), 5, 6),
+        (Grid(-1, "4.1", "0.3"), 4, 4),
+        (Dates("2020-01-01", "2020-12-31"), 0, None),
+        (Floats(), None, None),
+        (Categories(["a", "b"]), None, None),
+    ],
+)
+def test_the_anchor_is_the_value_nearest_to_zero(domain: Domain, code: int | None, cut: int | None) -> None:
+    assert (domain.anchor(), domain.anchor_cut()) == (code, cut)

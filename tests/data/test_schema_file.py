@@ -99,6 +99,13 @@ def test_the_command_line_has_the_same_grammar(domain: Any) -> None:
     assert (pp.Categories(value) if isinstance(value, list) else parse_domain(value)) == domain
 
 
+def test_a_typical_range_is_written_in_the_text_or_beside_it() -> None:
+    declared = "[columns]\na = '0:60:0.1~1:30,missing=own'\nb = {domain='0:60:0.1,missing=own', typical=[1, 30.0]}"
+    schema = parse_schema(declared)
+    assert schema.columns["a"] == schema.columns["b"] == pp.Missing(pp.Grid(0, 60, 0.1, typical=(1, 30)), "own")
+    assert parse_schema(schema.to_toml()) == schema
+
+
 # Hostile files
 
 
@@ -121,6 +128,10 @@ def test_the_command_line_has_the_same_grammar(domain: Any) -> None:
         ("[columns]\na=''", "got an empty text"),
         ("[columns]\na='5:1'", "the column 'a': Integers needs lo <= hi"),
         ("[columns]\na='0:1:0.3'", "the column 'a': Grid needs"),
+        ("[columns]\na='0:9~5'", "the column 'a': a typical range is written"),
+        ("[columns]\na={domain='0:9', typical=[5]}", "the column 'a': a typical range is written"),
+        ("[columns]\na={domain='{a,b}', typical=[0, 1]}", "the column 'a': a typical range goes with numbers"),
+        ("[columns]\na={domain='0:9', typical=[5, 10]}", "the column 'a': typical must be two of the declared values"),
         ("[columns]\na='{x,x}'", "the column 'a': category 'x' is listed twice"),
         ("[columns]\na=[1.5]", "the column 'a': a category must be text"),
         ("[columns]\na=[]", "the column 'a': Categories needs at least one"),

@@ -18,6 +18,7 @@ import pytest
 
 from privpac.auditing import Universe, audit_exact
 from privpac.data import Categories, Integers, UserData
+from privpac.law.blocks import FiniteLaw
 from privpac.methods.small_tree import SmallTreeLaw, SmallTreeLearner
 from privpac.rules.small_trees import SmallTrees, TreeCells, TreeShape
 
@@ -31,6 +32,8 @@ CLASSES = {
     "missing": (SmallTrees({"x": Integers(0, 1)}, missing="own", levels=LEVELS), [0, 1, None]),
     "flat": (SmallTrees({"x": Integers(0, 2)}, depth=1, levels=LEVELS), [0, 1, 2]),
     "mixed": (SmallTrees({"x": Integers(0, 1), "k": WORDS}, levels=LEVELS), None),
+    "scale-free": (SmallTrees({"x": Integers(-3, 5)}, cuts=1, steps=1, depth=1, levels=LEVELS), [-3, 0, 5]),
+    "typical": (SmallTrees({"x": Integers(0, 9, typical=(2, 5))}, cuts=3, depth=1, levels=LEVELS), [0, 4, 9]),
 }
 
 
@@ -110,8 +113,9 @@ def holds(concept: SmallTrees, test: Any, values: Sequence[Any]) -> bool:
     column, value = concept.binned[test.column], values[test.column]
     if value is None:
         return bool(test.kind == "is" and test.value == column.bins)
-    code = WORDS.values.index(value) if isinstance(value, str) else int(value)
-    return code == test.value if test.kind == "is" else code >= test.value
+    code = column.domain.code(value)
+    assert code is not None
+    return code == test.value if test.kind == "is" else code >= column.edges[test.value - 1]
 
 
 def own_share(user: User, data: Sequence[User]) -> int:
@@ -165,6 +169,29 @@ def test_a_prior_that_follows_the_data_is_caught() -> None:
 
     few = Universe(((), *((user,) for user in users("flat")[:7])))
     assert not audit_exact(law, few, neighbours="add-remove", epsilon=1).holds
+
+
+def test_cuts_that_follow_the_data_are_caught() -> None:
+    """The same law over cuts beside the values that occur instead of public ones; what is released is the rule."""
+    (x,) = CLASSES["scale-free"][0].declared().values()
+    assert x is not None
+
+    def law(data: Sequence[User], concept: SmallTrees) -> FiniteLaw:
+        found = SmallTreeLearner(concept, 1).law(build("scale-free")(data))
+        rules = [concept.decode(tree) for tree in range(concept.size)]
+        return FiniteLaw([], {(r.columns[0].edges[r.root.value - 1], r.yes, r.no): found.number(r.id) for r in rules})
+
+    def followed(data: Sequence[User]) -> FiniteLaw:
+        seen = sorted({min(value, x.hi - 1) for user in data for value, _ in user}) or [0]
+        return law(data, SmallTrees({"x": x}, cuts={"x": seen}, spacing="equal", depth=1, levels=LEVELS))
+
+    few = Universe(((), *((user,) for user in users("scale-free")[:7])))
+    public = CLASSES["scale-free"][0]
+    assert [column.edges for column in public.binned] == [(2, 3, 4, 5, 6)]
+    assert audit_exact(lambda data: law(data, public), few, neighbours="add-remove", epsilon=1).holds
+    caught = audit_exact(followed, few, neighbours="add-remove", epsilon=1)
+    assert not caught.holds
+    assert caught.epsilon_found == float("inf")
 
 
 def test_users_without_records_change_nothing() -> None:

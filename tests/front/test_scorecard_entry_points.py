@@ -50,10 +50,10 @@ def test_learned_by_name_and_by_class(tmp_path: Path) -> None:
         ({}, "small-tree"),
         ({"delta": "1e-6"}, "small-tree"),
         ({"public_n_users": 10**6}, "small-tree"),
-        ({"delta": "1e-6", "public_n_users": 199}, "small-tree"),
-        ({"delta": "1e-6", "public_n_users": 200}, "scorecard"),
-        ({"delta": "1e-6", "public_n_users": 399, "neighbours": "replace"}, "small-tree"),
-        ({"delta": "1e-6", "public_n_users": 400, "neighbours": "replace"}, "scorecard"),
+        ({"delta": "1e-6", "public_n_users": 499}, "small-tree"),
+        ({"delta": "1e-6", "public_n_users": 500}, "scorecard"),
+        ({"delta": "1e-6", "public_n_users": 999, "neighbours": "replace"}, "small-tree"),
+        ({"delta": "1e-6", "public_n_users": 1000, "neighbours": "replace"}, "scorecard"),
         ({"delta": "1e-6", "method": "scorecard"}, "scorecard"),
         ({"delta": "1e-6", "public_n_users": 10**6, "method": "small-tree"}, "small-tree"),
     ],
@@ -63,9 +63,9 @@ def test_the_default_of_wide_tables(facts: dict[str, Any], method: str) -> None:
 
 
 def test_the_default_says_why() -> None:
-    rule = pp.learn(data(), epsilon=1, delta="1e-6", public_n_users=300)
+    rule = pp.learn(data(), epsilon=1, delta="1e-6", public_n_users=600)
     assert rule.learner == "scorecard"
-    assert "300 people declared, times theta = 1 at least 200: a scorecard" in rule.parameters["chosen because"]
+    assert "600 people declared, times theta = 1 at least 500: a scorecard" in rule.parameters["chosen because"]
 
 
 def test_refusals_name_what_to_do() -> None:

@@ -84,9 +84,9 @@ def test_two_classes_are_one_card() -> None:
 
 
 def test_the_default_asks_for_more_people() -> None:
-    """``200 sqrt(3)`` of them at epsilon 1."""
-    chosen = {n: pp.learn(eaters(20), epsilon=1, delta="1e-6", public_n_users=n).learner for n in (345, 346)}
-    assert chosen == {345: "small tree", 346: "scorecard"}
+    """``500 sqrt(3)`` of them at epsilon 1."""
+    chosen = {n: pp.learn(eaters(20), epsilon=1, delta="1e-6", public_n_users=n).learner for n in (865, 866)}
+    assert chosen == {865: "small tree", 866: "scorecard"}
 
 
 def test_refusals_before_anything_is_spent() -> None:

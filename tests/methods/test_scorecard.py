@@ -15,7 +15,9 @@ from attrs import evolve
 import privpac as pp
 from privpac.data import Categories, Floats, Integers, Missing, Texts, UserData
 from privpac.errors import IncompatibleGuarantees, ModelFileError, ParameterError, SchemaError, TooLargeError
+from privpac.guarantee import Neighbours
 from privpac.mechanisms.gaussian import SMOOTHING
+from privpac.methods.private_ranges import GAUSSIAN
 from privpac.methods.scorecard import (
     CalibrationPass,
     CountPass,
@@ -62,6 +64,72 @@ def learned(data: Any, seed: str = "scorecard", **options: Any) -> Released:
     )
     with insecure_randomness():
         return learner.learn(data, rng=SeededRng(seed))
+
+
+# Private ranges
+
+WIDE = COLUMNS | {"a": Integers(0, 10**6)}
+"""The same table, one column declared ten thousand times too wide."""
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_private_ranges_put_bins_where_values_lie(neighbours: Neighbours) -> None:
+    data = UserData.from_frame(frame(2000), user="who", features=WIDE, label="y")
+    options = {"epsilon": 4, "public_n_users": 2000, "neighbours": neighbours}
+    plain, found = (learned(data, scorecard=Scorecards(zoom=zoom), **options) for zoom in (None, "private"))
+    assert (plain.guarantee, plain.parameters["rho"]) == (found.guarantee, found.parameters["rho"])
+    assert "private_ranges" not in plain.parameters
+    assert found.parameters["private_ranges"] == 1
+    edges = {column.name: column.edges for column in found.value.columns}
+    assert sum(edge < 100 for edge in edges["a"]) >= 4
+    assert sum(edge < 100 for edge in plain.value.columns[0].edges) == 0
+    assert edges["b"] == plain.value.columns[1].edges, "ten values have bins of their own"
+
+
+def test_a_search_takes_its_share_first_and_leaves_the_rest() -> None:
+    learner = ScorecardLearner(Scorecards(WIDE, zoom="private"), 1, delta=DELTA, public_n_users=1000, calibrate="1/10")
+    search = learner.search(learner.scorecard)
+    assert search is not None
+    assert search.columns == ("a",)
+    budget = learner.budget(4, search=search)
+    assert sum(budget.parts) == learner.rho * Fraction(17, 20)
+    assert sum(budget.parts) + (GAUSSIAN * search.eta) ** 2 / 2 <= learner.rho
+    assert sum(learner.budget(4).parts) == learner.rho
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "more"),
+    [
+        (WIDE, {}, {}),  # the number of people is not declared
+        (WIDE, {"public_n_users": 50}, {}),
+        (WIDE, {"public_n_users": 1000}, {"cuts": {"a": [10, 20]}}),
+        (WIDE, {"public_n_users": 1000}, {"zoom": None}),
+        (COLUMNS | {"a": Integers(0, 10**6, typical=(0, 100))}, {"public_n_users": 1000}, {}),
+        (COLUMNS | {"a": Integers(0, 31)}, {"public_n_users": 1000}, {}),
+    ],
+)
+def test_a_search_that_finds_nothing_costs_nothing(
+    columns: dict[str, Any], options: dict[str, Any], more: dict[str, Any]
+) -> None:
+    learner = ScorecardLearner(Scorecards(columns, **({"zoom": "private"} | more)), 1, delta=DELTA, **options)
+    assert learner.search(learner.scorecard) is None
+
+
+def test_a_search_that_is_skipped_is_told_and_changes_nothing() -> None:
+    data = held(frame(40), on_invalid="clamp")
+    plain, skipped = (learned(data, scorecard=Scorecards(zoom=zoom)) for zoom in (None, "private"))
+    assert "private_ranges" not in skipped.parameters
+    assert skipped.value.to_dict() == plain.value.to_dict()
+    with pytest.raises(ParameterError, match="zoom must be 'private' or None"):
+        Scorecards(zoom="auto")
+
+
+def test_a_scorecard_in_private_ranges_is_stored_and_read_back(tmp_path: Path) -> None:
+    data = UserData.from_frame(frame(1000), user="who", features=WIDE, label="y")
+    found = learned(data, scorecard=Scorecards(zoom="private"), epsilon=4, public_n_users=1000)
+    path = tmp_path / "rule.json"
+    found.save(path)
+    assert pp.load(path).value == found.value
 
 
 # Promise

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.data import Missing
+from privpac.data import Integers, Missing
 from privpac.errors import ParameterError
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.binarized import ASKED, Binarized, BinarizedRule, Question
@@ -103,3 +103,17 @@ def test_cut_points_follow_the_domain_and_never_the_data() -> None:
     asked = Binarized("conjunction", {"age": pp.Integers(0, 99)}).questions
     assert [question.code for question in asked] == [100 * i // 11 for i in range(1, 11)]
     assert Binarized("conjunction", {"x": pp.Floats()}, cuts={"x": [0.5]}).size == 4
+
+
+def test_a_typical_range_is_asked_about() -> None:
+    """Five questions about a column of ten million values, among those that are declared to be common."""
+    wide = Integers(0, 10**7, typical=(10_000, 200_000))
+    asked = Binarized("conjunction", {"income": wide, "age": Integers(0, 99)}).questions
+    assert [question.code for question in asked if question.column == "income"] == [
+        10_000,
+        57_501,
+        105_001,
+        152_501,
+        200_001,
+    ]
+    assert [question.code for question in Binarized("parity", {"income": wide}, cuts=1).questions] == [105_000]

@@ -39,6 +39,70 @@ def test_even_cuts_of_a_domain(size: int, cuts: int, missing: bool) -> None:
     assert found.tolist() == expected + ([bins] if missing else [])
 
 
+@settings(max_examples=60, deadline=None)
+@given(lo=st.integers(-(10**6), 10**6), size=st.integers(2, 10**6), cuts=st.integers(1, 20), power=st.integers(0, 3))
+def test_scale_free_cuts_contain_the_equal_ones_and_those_of_fewer_steps(
+    lo: int, size: int, cuts: int, power: int
+) -> None:
+    x = Integers(lo, lo + size - 1)
+    equal, fewer, more = (
+        set(binned({"x": x}, cuts, steps=steps)[0].edges) for steps in (0, 1 << power, 1 << (power + 1))
+    )
+    assert equal <= fewer <= more
+    assert all(1 <= edge < size for edge in more)
+    if size <= cuts + 1:
+        assert more == equal == set(range(1, size))
+
+
+@pytest.mark.parametrize("factor", [1, 10, 100, 1000])
+def test_a_wider_range_keeps_cuts_among_the_values(factor: int) -> None:
+    """Sixteen equal bins of 0..99,999 say nothing about 0..100; eight cuts an octave do."""
+    x = Integers(0, 100 * factor)
+    inside = [sum(edge <= 100 for edge in binned({"x": x}, 15, steps=steps)[0].edges) for steps in (0, 8)]
+    assert inside[1] >= 34
+    assert factor == 1 or inside[0] <= 2
+
+
+def test_what_goes_before_scale_free_cuts() -> None:
+    x, years = Integers(0, 10**7), Dates("1900-01-01", "2099-12-31")
+    trees = pp.SmallTrees(
+        {
+            "listed": x,
+            "typical": Integers(0, 10**7, typical=(100, 199)),
+            "few": Integers(0, 15),
+            "ordered": Categories([str(i) for i in range(20)], ordered=True),
+            "missing": Missing(x, "own"),
+            "days": years,
+        },
+        cuts={"listed": [5, 7]},
+    )
+    found = {column.name: column.edges for column in trees.binned}
+    assert found["listed"] == (6, 8)
+    assert found["typical"][0] == 100
+    assert found["typical"][-1] == 200
+    assert len(found["typical"]) == 15
+    assert found["few"] == tuple(range(1, 16))
+    assert len(found["ordered"]) == 15
+    assert len(found["missing"]) == 160
+    assert found["days"][:4] == (1, 2, 3, 4)
+    assert trees.spacing_words == "scale-free, 8 an octave"
+    assert binned({"x": Integers(0, 9, typical=(0, 9))}, 2)[0].edges == (4, 7)  # both of its edges are ends
+
+
+def test_steps_fall_until_the_tests_are_few_enough() -> None:
+    """By public numbers: 20 columns of 160 cuts would be 3,200 tests."""
+    x = Integers(0, 10**7)
+    wide = pp.SmallTrees({f"x{j}": x for j in range(20)})
+    assert (wide.spacing_words, len(wide.tests)) == ("scale-free, 4 an octave", 1680)
+    assert pp.SmallTrees({"x": x}, max_cells=1300).spacing_words == "scale-free, 1 an octave"
+    assert pp.SmallTrees({"x": x}, max_cells=256).spacing_words == "equal"
+    assert pp.SmallTrees({"x": x}, spacing="equal").spacing_words == "equal"
+    with pytest.raises(TooLargeError, match="use fewer cuts"):
+        pp.SmallTrees({"x": x}, max_cells=255 - 31)
+    with pytest.raises(ParameterError, match="spacing must be 'scale-free' or 'equal'"):
+        pp.SmallTrees({"x": x}, spacing="even")
+
+
 def test_listed_cuts_hold_strictly_above_them() -> None:
     (column,) = binned({"x": Floats()}, _cuts({"x": [0.0, 0.5, 3]}))
     codes, _ = Floats().encode([-1.0, 0.0, 0.1, 0.5, 0.6, 3.0, 3.1])
@@ -71,6 +135,7 @@ def test_words() -> None:
         {"age": Integers(0, 120), "ward": Categories(["a", "b", "c"]), "day": Dates("2024-01-01", "2024-12-31")},
         cuts={"age": [17, 64], "day": 1},
         missing=["age"],
+        spacing="equal",
     )
     said = [trees.binned[t.column].says((t.kind, t.value)) for t in trees.tests]
     assert said == [
@@ -287,7 +352,7 @@ def test_prices() -> None:
     """Ten columns of 16 bins cost at most 18.5 nats, twenty 20.6; 9 % of the prior asks once, 42 % twice, 49 % three
     times."""
     for columns, price in ((10, 18.5), (20, 20.6)):
-        trees = pp.SmallTrees({f"x{j}": Grid(0, 1, "0.001") for j in range(columns)})
+        trees = pp.SmallTrees({f"x{j}": Grid(0, 1, "0.001") for j in range(columns)}, spacing="equal")
         tree = trees.shape.id(0, trees.shape.side(2), trees.shape.side(2))
         assert trees.price(tree) == pytest.approx(price, abs=0.06)
         assert trees.shape.of_tree(tree) == trees.shape.least

@@ -115,12 +115,17 @@ def test_the_draw_is_that_of_the_law(
         data = people(seed, [1 << 64] if isinstance(concept, Thresholds) else [1 << 64, 1000], 6, 63)
         bound = Bound.of(concept, data, data.unit, None)
         eta = Fraction(1, 3)
-        law = bound.users.fold(bound.concept.kernel(Mean(840))).law(eta)
+        profile = bound.users.fold(bound.concept.kernel(Mean(840)))
+        weights = bound.concept.rule_weights
+        assert weights is not None
+        law, weighed = profile.law(eta), profile.law(eta, weights=weights)
         seen = bound.concept.survey(bound.users, Mean(840))
         looked += seen is not None and seen.near(300, (0,)) is not None
         with insecure_randomness():
             for coin in range(4):
                 assert drawn_id(bound, Mean(840), eta, SeededRng(coin)) == law.sample(SeededRng(coin))
+                drawn = drawn_id(bound, Mean(840), eta, SeededRng(coin), weights=weights)
+                assert drawn == weighed.sample(SeededRng(coin))
     assert looked
 
 

@@ -251,7 +251,7 @@ class FewValueLaw:
             return np.array([*[1.0] * k, float(many)])
         if self.shape == "cuts":
             return np.array([*[1.0] * (k - 1), float(many), 1.0])
-        d, between = float(len(self.columns)), float(sum(self.columns)) - len(self.columns) * k
+        d, between = float(len(self.columns)), size / 2 - len(self.columns) * k
         one_way = np.array([*[d] * (k - 1), between, d])
         ends = np.zeros(k + 1)
         ends[[0, k]] = d

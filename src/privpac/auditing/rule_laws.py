@@ -182,7 +182,8 @@ class Trial:
     def failure(self, point: SearchPoint, n: int) -> Failure:
         law, learner = self.law(point), self.learner(n)
         votes = (self.votes or VOTES[type(learner)])(learner, self.target.concept.bits, n)
-        copies = law.copies(self.target.concept.size)
+        # Of rules that do not weigh alike the lightest may be the good ones.
+        copies = law.copies(self.target.concept.effective_size if learner.weighs_rules else self.target.concept.size)
         bad = law.errors > law.errors.min() + float(self.target.alpha)
         m = min(self.records, learner.max_records or self.records)
         if not bad.any():

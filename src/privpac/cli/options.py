@@ -88,8 +88,8 @@ Features = Annotated[
         "--feature",
         "-f",
         help=(
-            "name=lo:hi (whole numbers or dates), name=lo:hi:step (grid), name={a,b,c}, or name alone (any number; "
-            "with --schema its domain there). Repeat."
+            "name=lo:hi (whole numbers or dates), name=lo:hi:step (grid), either with ~low:high where most values lie, "
+            "name={a,b,c}, or name alone (any number; with --schema its domain there). Repeat."
         ),
     ),
 ]

@@ -25,6 +25,9 @@ text              domain
 ``x=text``        ``Texts()``, an open vocabulary
 ================  ==============================
 
+After a range, ``~a:b`` names the part of it where most values lie: ``income=0:10000000~10000:200000`` is
+``Integers(0, 10000000, typical=(10000, 200000))``.  It is public, and values outside it stay valid.
+
 After categories, ``,ordered=true`` says that the order of the list means something, as ``<`` does between plain names.
 After any domain but the last, ``,missing=own`` (or ``drop``, ``raise``) says what missing values are.
 """
@@ -36,15 +39,15 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar, get_args
 
 import numpy as np
 import polars as pl
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from privpac.arrays import Bools, Bytes, Floats64, Words
 from privpac.data.columns import column, days, holds_text, named_texts, text
@@ -62,6 +65,7 @@ Fields = dict[str, Any]
 """What a file stores by name."""
 MissingRule = Literal["own", "drop", "raise"]
 StoredBounds = tuple[int | float, int | float]
+_End = TypeVar("_End")
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _WORDS = bounds(minimum=-(1 << 63), maximum=(1 << 64) - 1)
@@ -209,6 +213,35 @@ class Domain(ABC):
         first, step = self.line
         place = (Fraction(x) - first) / step
         return min(max(math.ceil(place) if strict else math.floor(place) + 1, 0), self.size)
+
+    def typical_codes(self) -> tuple[int, int] | None:
+        """The first and the last code of the range where most values are declared to lie, ``None`` without one."""
+        return None
+
+    def with_typical(self, low: object, high: object) -> Domain:
+        """The same values with another declared typical range."""
+        raise ParameterError(f"a typical range goes with numbers lo..hi or dates, got {self.describe()}")
+
+    def anchor(self) -> int | None:
+        """The code of the first value at or above zero, or of the value nearest to zero; ``None`` unless values are
+        numbers in equal steps or dates, which begin at their first day.
+
+        Public bins of small trees and scorecards are finest around it.
+        """
+        return min(self.count_below(Fraction(0)), self.size - 1) if self.stepped else None
+
+    def anchor_cut(self) -> int | None:
+        """The cut-off at zero, ``0..size``: how many codes stand for negative numbers; ``None`` unless values are
+        numbers in equal steps.
+
+        Public weights of cut-offs are largest around it.
+        """
+        return self.count_below(Fraction(0)) if self.stepped else None
+
+    def octaves(self) -> list[tuple[int, int]] | None:
+        """Runs ``(first cut-off, weight)`` where neighbours are not equally far apart: orders of magnitude that codes
+        already follow; ``None`` for all other domains."""
+        return None
 
     # Missing values
 
@@ -362,19 +395,112 @@ class Domain(ABC):
         return [low + (high - low) * i // (points - 1) for i in range(points)]
 
 
-@frozen(slots=False, field_transformer=named)
-class Integers(Domain):
+class _Range(Domain):
+    """Values ``lo..hi`` in equal steps, and perhaps the part of them where most are declared to lie."""
+
+    typical: tuple[Any, Any] | None
+
+    @abstractmethod
+    def _place(self, value: Any) -> Fraction | int:
+        """The code that a value has, a fraction between two steps."""
+
+    @abstractmethod
+    def _shown(self, value: Any) -> str:
+        """A value as people write it."""
+
+    def _check_typical(self) -> None:
+        if self.typical is None:
+            return
+        low, high = self.typical
+        lo, hi = self.lo, self.hi  # type: ignore[attr-defined]
+        if not lo <= low <= high <= hi or any(self._place(end).denominator > 1 for end in self.typical):
+            raise ParameterError(
+                f"typical must be two of the declared values in order, {self.describe()}, got {self._shown(low)} and "
+                f"{self._shown(high)}"
+            )
+
+    def typical_codes(self) -> tuple[int, int] | None:
+        if self.typical is None:
+            return None
+        low, high = self.typical
+        return int(self._place(low)), int(self._place(high))
+
+    def with_typical(self, low: object, high: object) -> Self:
+        return evolve(self, typical=(low, high))  # type: ignore[misc]
+
+    @classmethod
+    def from_schema(cls, value: object) -> Domain | None:
+        """``{ domain = "0:10000000", typical = [10000, 200000] }``."""
+        if not isinstance(value, dict) or set(value) != {"domain", "typical"}:
+            return None
+        domain, typical = value["domain"], value["typical"]
+        if not isinstance(domain, str) or not isinstance(typical, list) or len(typical) != 2:
+            raise ParameterError('a typical range is written { domain = "0:10000000", typical = [10000, 200000] }')
+        return parse_domain(domain).with_typical(*typical)
+
+    def _with_typical(self, words: Fields) -> Fields:
+        """Stored fields, the typical range among them where one is declared."""
+        return words if self.typical is None else words | {"typical": [self._stored(end) for end in self.typical]}
+
+    def _stored(self, value: Any) -> int | str:
+        return self._shown(value)
+
+    def _typical_text(self) -> str:
+        """What follows the ends on the command line."""
+        return "" if self.typical is None else "~" + ":".join(map(self._shown, self.typical))
+
+
+def _split_typical(body: str) -> tuple[str, list[str] | None]:
+    """``lo:hi~a:b`` as ``lo:hi`` and ``[a, b]``."""
+    ends, tilde, said = body.partition("~")
+    typical = [end.strip() for end in said.split(":")]
+    if tilde and (len(typical) != 2 or not all(typical)):
+        raise ParameterError(
+            f"a typical range is written lo:hi~low:high, such as 0:10000000~10000:200000; got {body!r}"
+        )
+    return ends.strip(), typical if tilde else None
+
+
+def _pair(value: object, name: str, read: Callable[[Any, str], _End]) -> tuple[_End, _End] | None:
+    """Both ends of a typical range, each read as an end of the domain is."""
+    if value is None:
+        return None
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a pair (low, high), got {type(value).__name__}")
+    ends = tuple(value)
+    if len(ends) != 2:
+        raise ParameterError(f"{name} must be a pair (low, high), got {len(ends)} values")
+    return read(ends[0], name), read(ends[1], name)
+
+
+def _whole_pair(value: object, name: str = "typical") -> tuple[int, int] | None:
+    return _pair(value, name, lambda end, word: whole(end, word, minimum=-(1 << 63), maximum=(1 << 64) - 1))
+
+
+def _written_pair(value: object, name: str = "typical") -> tuple[Fraction, Fraction] | None:
+    return _pair(value, name, _written)
+
+
+def _day_pair(value: object, name: str = "typical") -> tuple[date, date] | None:
+    return _pair(value, name, as_day)
+
+
+@frozen(slots=False, repr=False, field_transformer=named)
+class Integers(_Range):
     """Whole numbers ``lo..hi``, both included; 64 bits, signed or not.
 
     Parameters
     ----------
     lo, hi : int
         The ends, both included.
+    typical : pair of int, optional
+        The public range where most values lie, if everybody may know one.  Values outside it stay valid; rules look
+        more closely inside it.
 
     Raises
     ------
     ParameterError
-        ``hi`` is below ``lo``, or the numbers do not fit into 64 bits.
+        ``hi`` is below ``lo``, ``typical`` is not between them, or the numbers do not fit into 64 bits.
 
     Examples
     --------
@@ -384,6 +510,7 @@ class Integers(Domain):
 
     lo: int = field(converter=whole, metadata=_WORDS)
     hi: int = field(converter=whole, metadata=_WORDS)
+    typical: tuple[int, int] | None = field(default=None, kw_only=True, converter=_whole_pair)
     kind: ClassVar[str] = "integers"
     syntax: ClassVar[str] = "lo:hi (whole numbers or dates)"
     numeric: ClassVar[bool] = True
@@ -394,6 +521,20 @@ class Integers(Domain):
             raise ParameterError(f"Integers needs lo <= hi, got lo = {self.lo}, hi = {self.hi}")
         if self.size > 1 << 64:
             raise ParameterError(f"Integers holds at most 2^64 values, got {self.size}")
+        self._check_typical()
+
+    def __repr__(self) -> str:
+        typical = "" if self.typical is None else f", typical={self.typical}"
+        return f"Integers(lo={self.lo}, hi={self.hi}{typical})"
+
+    def _place(self, value: int) -> int:
+        return value - self.lo
+
+    def _shown(self, value: int) -> str:
+        return str(value)
+
+    def _stored(self, value: int) -> int:
+        return value
 
     @property
     def size(self) -> int:
@@ -419,15 +560,20 @@ class Integers(Domain):
         return super().code(value)
 
     def to_dict(self) -> Fields:
-        return {"kind": self.kind, "lo": self.lo, "hi": self.hi}
+        return self._with_typical({"kind": self.kind, "lo": self.lo, "hi": self.hi})
 
     @classmethod
     def from_text(cls, body: str) -> Integers | None:
-        ends = _ends(body, r"[+-]?\d{1,40}")
-        return None if ends is None else Integers(int(ends[0]), int(ends[1]))
+        ends, typical = _ends(body, _WHOLE)
+        if ends is None:
+            return None
+        odd = next((end for end in typical or () if not re.fullmatch(_WHOLE, end)), None)
+        if odd is not None:
+            raise ParameterError(f"typical must be two whole numbers, as in {body.partition('~')[0]}~0:9; got {odd!r}")
+        return Integers(int(ends[0]), int(ends[1]), typical=None if typical is None else map(int, typical))
 
     def to_text(self) -> str:
-        return f"{self.lo}:{self.hi}"
+        return f"{self.lo}:{self.hi}{self._typical_text()}"
 
     @classmethod
     def spanning(cls, values: pl.Series) -> Integers | None:
@@ -443,10 +589,14 @@ class Integers(Domain):
         return on_ladder(series, Ladder(self.lo, 1, 0, self.size), name)
 
 
-def _ends(body: str, form: str) -> list[str] | None:
-    """The two ends of ``lo:hi``, both of a form."""
-    ends = [end.strip() for end in body.split(":")]
-    return ends if len(ends) == 2 and all(re.fullmatch(form, end) for end in ends) else None
+_WHOLE = r"[+-]?\d{1,40}"
+
+
+def _ends(body: str, form: str) -> tuple[list[str] | None, list[str] | None]:
+    """The two ends of ``lo:hi`` or ``lo:hi~a:b``, both of a form, and those of the typical range."""
+    ends = [end.strip() for end in body.partition("~")[0].split(":")]
+    fits = len(ends) == 2 and all(re.fullmatch(form, end) for end in ends)
+    return (ends, _split_typical(body)[1]) if fits else (None, None)
 
 
 def _whole_type(least: int, most: int) -> DataType:
@@ -465,7 +615,7 @@ def _written(value: Rational, name: str = "value", **limits: Rational) -> Fracti
 
 
 @frozen(slots=False, repr=False, field_transformer=named)
-class Grid(Domain):
+class Grid(_Range):
     """Decimals ``lo, lo + step, ..., hi``, exactly; a float means its shortest decimal.
 
     ``value`` is an ``int`` on a grid of whole numbers, a ``float`` where 15 digits identify every point, and a
@@ -477,11 +627,14 @@ class Grid(Domain):
         The ends, both included; a float means its shortest decimal.
     step : number
         The distance of neighbouring points.
+    typical : pair of numbers, optional
+        The public range where most values lie, if everybody may know one.  Values outside it stay valid; rules look
+        more closely inside it.
 
     Raises
     ------
     ParameterError
-        The ends are not a whole number of steps apart, or out of order.
+        The ends are not a whole number of steps apart, or out of order; ``typical`` is not on the grid.
 
     Examples
     --------
@@ -492,6 +645,7 @@ class Grid(Domain):
     lo: Fraction = field(converter=_written)
     hi: Fraction = field(converter=_written)
     step: Fraction = field(converter=_written, metadata=bounds(above=0))
+    typical: tuple[Fraction, Fraction] | None = field(default=None, kw_only=True, converter=_written_pair)
     kind: ClassVar[str] = "grid"
     syntax: ClassVar[str] = "lo:hi:step"
     numeric: ClassVar[bool] = True
@@ -507,6 +661,13 @@ class Grid(Domain):
             )
         if self.size > 1 << 64:
             raise ParameterError(f"Grid holds at most 2^64 values, got {self.size}")
+        self._check_typical()
+
+    def _place(self, value: Fraction) -> Fraction:
+        return (value - self.lo) / self.step
+
+    def _shown(self, value: Fraction) -> str:
+        return _decimal(value)
 
     @property
     def size(self) -> int:
@@ -531,7 +692,8 @@ class Grid(Domain):
         return pl.Decimal(38, ladder.places) if wide else pl.Float64
 
     def __repr__(self) -> str:
-        return f"Grid({_decimal(self.lo)}, {_decimal(self.hi)}, {_decimal(self.step)})"
+        typical = "" if self.typical is None else f", typical=({', '.join(map(_decimal, self.typical))})"
+        return f"Grid({_decimal(self.lo)}, {_decimal(self.hi)}, {_decimal(self.step)}{typical})"
 
     def describe(self) -> str:
         return f"{_decimal(self.lo)}..{_decimal(self.hi)} in steps of {_decimal(self.step)}"
@@ -555,18 +717,19 @@ class Grid(Domain):
         return super().numbers(codes)
 
     def to_dict(self) -> Fields:
-        return {"kind": self.kind, "lo": _decimal(self.lo), "hi": _decimal(self.hi), "step": _decimal(self.step)}
+        words = {"kind": self.kind, "lo": _decimal(self.lo), "hi": _decimal(self.hi), "step": _decimal(self.step)}
+        return self._with_typical(words)
 
     @classmethod
     def from_text(cls, body: str) -> Grid | None:
-        ends = [end.strip() for end in body.split(":")]
-        return Grid(*ends) if len(ends) == 3 and all(ends) else None
+        ends = [end.strip() for end in body.partition("~")[0].split(":")]
+        return Grid(*ends, typical=_split_typical(body)[1]) if len(ends) == 3 and all(ends) else None
 
     def to_text(self) -> str:
-        return f"{self.lo}:{self.hi}:{self.step}"
+        return f"{self.lo}:{self.hi}:{self.step}{self._typical_text()}"
 
     def to_schema(self) -> str:
-        return ":".join(_decimal(part) for part in (self.lo, self.hi, self.step))
+        return ":".join(_decimal(part) for part in (self.lo, self.hi, self.step)) + self._typical_text()
 
     @classmethod
     def spanning(cls, values: pl.Series) -> Domain | None:
@@ -657,6 +820,15 @@ class Floats(Domain):
         keys = codes.astype(np.uint64)
         return np.where(keys >= np.uint64(_ZERO), keys - np.uint64(_ZERO), ~keys).view(np.float64)
 
+    def octaves(self) -> list[tuple[int, int]]:
+        # Of one exponent are 2**52 codes; e is how many binades it is from 1.
+        def weight(run: int) -> int:
+            exponent = run - 2048 if run >= 2048 else 2047 - run
+            e = min(abs(exponent - 1023), 1023)
+            return 1 << (11 - (e + 1).bit_length())
+
+        return [*((run << 52, weight(run)) for run in range(4096)), (1 << 64, 1)]
+
     def count_below(self, x: Fraction | float, *, strict: bool = True) -> int:
         try:
             nearest = float(x)
@@ -730,8 +902,8 @@ def as_day(value: date | str | np.datetime64, name: str = "value") -> date:
     return value.date() if isinstance(value, datetime) else value
 
 
-@frozen(slots=False, field_transformer=named)
-class Dates(Domain):
+@frozen(slots=False, repr=False, field_transformer=named)
+class Dates(_Range):
     """Days ``lo..hi``, both included; a time of day is off the grid and counts as its day.
 
     Parameters
@@ -739,11 +911,14 @@ class Dates(Domain):
     lo, hi : date or str
         The first and the last day; texts are written 2024-12-31.  Of a datetime, a timestamp or a ``datetime64``
         the day counts.
+    typical : pair of dates, optional
+        The public range where most values lie, if everybody may know one.  Values outside it stay valid; rules look
+        more closely inside it.
 
     Raises
     ------
     ParameterError
-        ``hi`` is before ``lo``, or one of them is no day.
+        ``hi`` is before ``lo``, ``typical`` is not between them, or one of them is no day.
 
     Examples
     --------
@@ -753,6 +928,7 @@ class Dates(Domain):
 
     lo: date = field(converter=as_day)
     hi: date = field(converter=as_day)
+    typical: tuple[date, date] | None = field(default=None, kw_only=True, converter=_day_pair)
     kind: ClassVar[str] = "dates"
     _off: ClassVar[str] = "not whole days"
     _unread: ClassVar[str] = "not an ISO date"
@@ -761,6 +937,20 @@ class Dates(Domain):
     def __attrs_post_init__(self) -> None:
         if self.lo > self.hi:
             raise ParameterError(f"Dates needs lo <= hi, got lo = {self.lo}, hi = {self.hi}")
+        self._check_typical()
+
+    def __repr__(self) -> str:
+        typical = "" if self.typical is None else f", typical={self.typical!r}"
+        return f"Dates(lo={self.lo!r}, hi={self.hi!r}{typical})"
+
+    def _place(self, value: date) -> int:
+        return value.toordinal() - self.lo.toordinal()
+
+    def _shown(self, value: date) -> str:
+        return value.isoformat()
+
+    def anchor(self) -> int:
+        return 0
 
     @property
     def size(self) -> int:
@@ -784,15 +974,15 @@ class Dates(Domain):
         return codes.astype(np.float64) + float(self.lo.toordinal())
 
     def to_dict(self) -> Fields:
-        return {"kind": self.kind, "lo": self.lo.isoformat(), "hi": self.hi.isoformat()}
+        return self._with_typical({"kind": self.kind, "lo": self.lo.isoformat(), "hi": self.hi.isoformat()})
 
     @classmethod
     def from_text(cls, body: str) -> Dates | None:
-        ends = _ends(body, r"\d{4}-\d{2}-\d{2}")
-        return None if ends is None else Dates(*ends)
+        ends, typical = _ends(body, r"\d{4}-\d{2}-\d{2}")
+        return None if ends is None else Dates(*ends, typical=typical)
 
     def to_text(self) -> str:
-        return f"{self.lo}:{self.hi}"
+        return f"{self.lo}:{self.hi}{self._typical_text()}"
 
     def to_device(self) -> Fields:
         return {"from": self.lo.isoformat(), "to": self.hi.isoformat()}
@@ -1201,6 +1391,21 @@ class Missing(Domain):
     def column_type(self) -> DataType:
         return self.inner.column_type
 
+    def typical_codes(self) -> tuple[int, int] | None:
+        return self.inner.typical_codes()
+
+    def with_typical(self, low: object, high: object) -> Missing:
+        return Missing(self.inner.with_typical(low, high), self.rule)
+
+    def anchor(self) -> int | None:
+        return self.inner.anchor()
+
+    def anchor_cut(self) -> int | None:
+        return self.inner.anchor_cut()
+
+    def octaves(self) -> list[tuple[int, int]] | None:
+        return self.inner.octaves()
+
     def describe(self) -> str:
         what = {"own": "or missing", "drop": "records without a value left out", "raise": ""}
         return ", ".join(part for part in (self.inner.describe(), what[self.rule]) if part)
@@ -1325,10 +1530,13 @@ def _forms() -> str:
 
 
 def parse_domain(declared: str) -> Domain:
-    """Read ``lo:hi``, ``lo:hi:step``, ``{a,b,c}``, ``{a<b<c}``, ``text``; an empty text is ``Floats()``.
+    """Read ``lo:hi``, ``lo:hi:step``, either with ``~a:b``, ``{a,b,c}``, ``{a<b<c}``, ``text``; an empty text is
+    ``Floats()``.
 
     >>> parse_domain("40:400"), parse_domain("0:1:0.25").size, parse_domain("{no,yes}").value(1)
     (Integers(lo=40, hi=400), 5, 'yes')
+    >>> parse_domain("0:10000000~10000:200000").typical_codes()
+    (10000, 200000)
     """
     if not isinstance(declared, str):
         raise TypeError(f"a domain is declared as text, got {type(declared).__name__}")

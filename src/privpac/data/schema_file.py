@@ -11,6 +11,7 @@
     [columns]
     age = "0:120"
     bili = "0:50:0.1"
+    income = { domain = "0:10000000", typical = [10000, 200000] }   # or "0:10000000~10000:200000"
     ward = ["north, old", "south"]
 
 A column that nobody has declared yet is written ``"?"``; a file that holds one is refused until a person has written

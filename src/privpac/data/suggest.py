@@ -42,6 +42,7 @@ from privpac.lazy import need
 # A column is looked up by the words of its name (``bodyTemp_c`` has the words body, temp, c).  The entry with the most
 # words that all occur wins; a name with a word of ``OTHER`` (a change, a code, a group) is not looked up, for its
 # values are something else.  Ranges are wide on purpose: they cost little, and a value outside them is a mistake.
+# Where values lie far from zero, ``~a:b`` says where most of them do: rules look more closely there.
 
 
 _Entry = tuple[str, str, str]
@@ -49,10 +50,10 @@ _Entry = tuple[str, str, str]
 _ENTRIES: tuple[_Entry, ...] = (
     # people
     ("age", "0:120", "years; nobody is older than about 120"),
-    ("weight", "0:400", "kilograms; the heaviest people are below 400 (in pounds write 0:900)"),
-    ("height", "0:260", "centimetres; the tallest people are below 260 (in inches write 0:100)"),
-    ("bmi", "5:100:0.1", "kg per square metre; people are between about 7 and 100"),
-    ("birth year", "1900:2030", "somebody who lives was born after 1900"),
+    ("weight", "0:400~40:150", "kilograms; the heaviest people are below 400 (in pounds write 0:900)"),
+    ("height", "0:260~140:200", "centimetres; the tallest people are below 260 (in inches write 0:100)"),
+    ("bmi", "5:100:0.1~15:50", "kg per square metre; people are between about 7 and 100"),
+    ("birth year", "1900:2030~1930:2010", "somebody who lives was born after 1900"),
     # time
     ("year", "1900:2100", "calendar years; write the years that the records can come from"),
     ("month", "1:12", "months of a year"),
@@ -90,24 +91,24 @@ _ENTRIES: tuple[_Entry, ...] = (
     ("temp", "-90:60:0.1", "degrees Celsius of the air (of a body write 30:45:0.1, Fahrenheit -130:140:0.1)"),
     ("humidity", "0:100", "per cent"),
     # vital signs
-    ("body temperature", "30:45:0.1", "degrees Celsius of a living body"),
-    ("body temp", "30:45:0.1", "degrees Celsius of a living body"),
-    ("heart rate", "0:300", "beats per minute"),
+    ("body temperature", "30:45:0.1~35:41", "degrees Celsius of a living body"),
+    ("body temp", "30:45:0.1~35:41", "degrees Celsius of a living body"),
+    ("heart rate", "0:300~40:160", "beats per minute"),
     ("hr", "0:300", "beats per minute"),
-    ("pulse", "0:300", "beats per minute"),
-    ("respiratory rate", "0:100", "breaths per minute"),
-    ("resp rate", "0:100", "breaths per minute"),
-    ("systolic", "0:300", "mmHg"),
-    ("sbp", "0:300", "mmHg"),
-    ("diastolic", "0:200", "mmHg"),
-    ("dbp", "0:200", "mmHg"),
-    ("blood pressure", "0:300", "mmHg"),
-    ("spo2", "0:100", "per cent"),
-    ("oxygen saturation", "0:100", "per cent"),
+    ("pulse", "0:300~40:160", "beats per minute"),
+    ("respiratory rate", "0:100~8:40", "breaths per minute"),
+    ("resp rate", "0:100~8:40", "breaths per minute"),
+    ("systolic", "0:300~80:200", "mmHg"),
+    ("sbp", "0:300~80:200", "mmHg"),
+    ("diastolic", "0:200~40:120", "mmHg"),
+    ("dbp", "0:200~40:120", "mmHg"),
+    ("blood pressure", "0:300~80:200", "mmHg"),
+    ("spo2", "0:100~80:100", "per cent"),
+    ("oxygen saturation", "0:100~80:100", "per cent"),
     ("gcs", "3:15", "the Glasgow coma scale"),
     ("apgar", "0:10", "the Apgar score"),
     ("pain", "0:10", "a pain scale of 0 to 10"),
-    ("gestation", "15:45", "weeks"),
+    ("gestation", "15:45~24:43", "weeks"),
     # laboratory
     ("bilirubin", "0:60:0.1", "mg/dl (in µmol/l write 0:1000)"),
     ("bili", "0:60:0.1", "mg/dl (in µmol/l write 0:1000)"),
@@ -115,9 +116,9 @@ _ENTRIES: tuple[_Entry, ...] = (
     ("glucose", "0:1500", "mg/dl (in mmol/l write 0:80:0.1)"),
     ("hba1c", "2:20:0.1", "per cent"),
     ("creatinine", "0:40:0.01", "mg/dl (in µmol/l write 0:3500)"),
-    ("hemoglobin", "0:30:0.1", "g/dl (in g/l write 0:300)"),
-    ("haemoglobin", "0:30:0.1", "g/dl (in g/l write 0:300)"),
-    ("hematocrit", "0:80:0.1", "per cent"),
+    ("hemoglobin", "0:30:0.1~5:20", "g/dl (in g/l write 0:300)"),
+    ("haemoglobin", "0:30:0.1~5:20", "g/dl (in g/l write 0:300)"),
+    ("hematocrit", "0:80:0.1~20:60", "per cent"),
     ("cholesterol", "0:2000", "mg/dl (in mmol/l write 0:50:0.1)"),
     ("chol", "0:2000", "mg/dl (in mmol/l write 0:50:0.1)"),
     ("hdl", "0:300", "mg/dl (in mmol/l write 0:8:0.01)"),
@@ -127,9 +128,9 @@ _ENTRIES: tuple[_Entry, ...] = (
     ("platelets", "0:3000", "thousands per microlitre"),
     ("platelet", "0:3000", "thousands per microlitre"),
     ("wbc", "0:1000:0.1", "thousands per microlitre"),
-    ("sodium", "80:220", "mmol/l"),
-    ("potassium", "0:15:0.1", "mmol/l"),
-    ("calcium", "0:30:0.1", "mg/dl (in mmol/l write 0:8:0.01)"),
+    ("sodium", "80:220~120:155", "mmol/l"),
+    ("potassium", "0:15:0.1~2.5:7", "mmol/l"),
+    ("calcium", "0:30:0.1~6:13", "mg/dl (in mmol/l write 0:8:0.01)"),
     ("crp", "0:1000:0.1", "mg/l"),
     ("inr", "0:30:0.1", "a ratio of clotting times"),
     ("protime", "0:150:0.1", "seconds"),
@@ -195,6 +196,7 @@ Types = dict[str, pl.DataType | None]
 _HEAD = """What is publicly known of the table, in the words of `--feature`; see docs/domains.md.
 Only what everybody may know belongs here: it is printed with every result, and nothing in it may be read off the table.
 A domain is lo:hi (whole numbers or dates), lo:hi:step, {a,b,c}, ["a, b", "c"], number (any) or text.
+After lo:hi or lo:hi:step, ~a:b says that most values lie there; values outside it stay valid.
 A "?" must be replaced, or its line deleted, before the file can be used.
 Delete the lines of columns that rules may not read."""
 _NOTES = {

@@ -47,6 +47,7 @@ from privpac.law.sampling import (
     nth,
     representable,
 )
+from privpac.law.weights import Weights, of_blocks, split
 from privpac.rng import Rng, secret_rng
 
 _Step = tuple[int, ArrayLike, int, ArrayLike]
@@ -139,14 +140,20 @@ class Law(ABC):
         return BlockLaw(None, span, big, scores, Rate.read(eta, base), labels=names)
 
     @staticmethod
-    def from_steps(steps: Iterable[_Step], eta: Rational | None = None, *, base: Rational | None = None) -> Law:
+    def from_steps(
+        steps: Iterable[_Step],
+        eta: Rational | None = None,
+        *,
+        base: Rational | None = None,
+        weights: Weights | None = None,
+    ) -> Law:
         """Step functions laid one after the other, the fast path of the learners.
 
         Each step is ``(offset, starts, end, scores)``: block ``i`` holds the values ``offset + starts[i]`` up to the
         one before ``offset + starts[i+1]`` (the last one up to ``offset + end``); ``starts`` is an increasing uint64
-        array.
+        array.  With ``weights`` the probability of a value is its weight times that of its score.
         """
-        return _step_law(steps, eta, base)
+        return _step_law(steps, eta, base, weights)
 
     @staticmethod
     def from_weights(weights: Mapping[Hashable, object] | Iterable[tuple[Hashable, object]]) -> Law:
@@ -478,7 +485,10 @@ def _collect(items: Iterable[tuple[Cell, Number]]) -> FiniteLaw:
 
 
 class BlockLaw(Law):
-    """Blocks with scores.  ``lows`` are the first values (relative to the segment's offset), or None when labelled."""
+    """Blocks with scores.  ``lows`` are the first values (relative to the segment's offset), or None when labelled.
+
+    With ``weights`` every value of block ``i`` weighs ``weights.values[which[i]]`` beside its score, else 1.
+    """
 
     def __init__(
         self,
@@ -489,9 +499,12 @@ class BlockLaw(Law):
         rate: Rate,
         segments: tuple[tuple[int, int], ...] = ((0, 0),),
         labels: tuple[Hashable, ...] | None = None,
+        weights: Weights | None = None,
+        which: Ints | None = None,
     ) -> None:
         self.lows, self.span, self.big, self.score = lows, span, big, score
         self.rate, self.segments, self.labels = rate, segments, labels
+        self.weights, self.which = weights, which
 
     # Layout
 
@@ -512,6 +525,17 @@ class BlockLaw(Law):
     def count(self, i: int) -> int:
         """Multiplicity of block ``i``."""
         return self.big.get(i, int(self.span[i]) + 1)
+
+    def weight(self, i: int) -> int:
+        """What every value of block ``i`` weighs beside its score."""
+        return 1 if self.weights is None or self.which is None else self.weights.values[int(self.which[i])]
+
+    @cached_property
+    def tickets(self) -> tuple[Uints, dict[int, int]]:
+        """Multiplicity times weight of every block: one less, and the few beyond 64 bits."""
+        if self.weights is None or self.which is None:
+            return self.span, self.big
+        return self.weights.tickets(self.span, self.which)
 
     def label(self, i: int) -> Hashable:
         """Label of block ``i``, its index by default."""
@@ -545,13 +569,15 @@ class BlockLaw(Law):
             and (self.lows is None) == (other.lows is None)
             and (self.lows is None or np.array_equal(self.lows, cast("Lows", other.lows)))
             and np.array_equal(self.span, other.span)
+            and self.weights == other.weights
+            and (self.which is None or np.array_equal(self.which, cast("Ints", other.which)))
         )
 
     def identity(self) -> Hashable:
         if len(self) > _KEPT:
             return None
         lows = None if self.lows is None else tuple(self.lows.tolist())
-        layout = lows, tuple(self.span.tolist()), tuple(self.big.items()), self.segments, self.labels
+        layout = lows, tuple(self.span.tolist()), tuple(self.big.items()), self.segments, self.labels, self.weights
         return (*layout, tuple(self.gaps.tolist()), self.rate)
 
     # Levels
@@ -568,7 +594,7 @@ class BlockLaw(Law):
     @cached_property
     def levels(self) -> Levels:
         """Distinct gaps to the best score with their multiplicities."""
-        gaps, totals = grouped(self.gaps, self.span, self.big)
+        gaps, totals = grouped(self.gaps, *self.tickets)
         return Levels(gaps, totals, self.rate)
 
     def level_table(self) -> list[tuple[int, int]]:
@@ -578,7 +604,8 @@ class BlockLaw(Law):
     @cached_property
     def _filter(self) -> Filter | None:
         """The draw's filter, from the blocks whose weight doubles can see."""
-        most = max([int(self.span.max()) + 1, *self.big.values()])
+        span, more = self.tickets
+        most = max([int(span.max()) + 1, *more.values()])
         count_bits = (len(self) * most).bit_length()
         if not representable(count_bits):
             return None
@@ -586,8 +613,8 @@ class BlockLaw(Law):
         if cut is None or cut >= int(self.score.max()) - self.best:
             return Filter.of(self.levels.gaps, self.levels.totals, self.rate, 0.0)
         near = np.flatnonzero(self.score <= self.best + cut)
-        big = {j: self.big[i] for j, i in enumerate(near.tolist()) if i in self.big} if self.big else {}
-        gaps, totals = grouped(self.score[near] - self.best, self.span[near], big)
+        big = {j: more[i] for j, i in enumerate(near.tolist()) if i in more} if more else {}
+        gaps, totals = grouped(self.score[near] - self.best, span[near], big)
         return Filter.of(gaps, totals, self.rate, Filter.tail(self.rate, cut, count_bits))
 
     # Sampling
@@ -599,13 +626,15 @@ class BlockLaw(Law):
         chosen, r = self.score == self.best + gap, source.below(total)
         if self.span.strides == (0,):
             return nth(chosen, r), 0  # candidates of one value each
-        return locate(np.flatnonzero(chosen), r, self.span, self.big)
+        i, ticket = locate(np.flatnonzero(chosen), r, *self.tickets)
+        return i, ticket // self.weight(i)
 
     def sample(self, rng: Rng | None = None) -> Any:
         i, offset = self.sample_block(rng)
-        return self._value(i, offset)
+        return self.value(i, offset)
 
-    def _value(self, i: int, offset: int) -> Any:
+    def value(self, i: int, offset: int) -> Any:
+        """The value of block ``i`` at an offset."""
         if self.lows is not None:
             return self.low(i) + offset
         return (self.label(i), offset)
@@ -622,11 +651,11 @@ class BlockLaw(Law):
         )
 
     def weight_number(self, gap: int) -> Number:
-        """Probability of one value whose score is ``gap`` above the best."""
+        """Probability of one value of weight 1 whose score is ``gap`` above the best."""
         return Quotient.of(self.rate.exact(gap), self.partition)
 
     def block_number(self, i: int) -> Number:
-        return self.weight_number(int(self.score[i]) - self.best) * self.count(i)
+        return self.weight_number(int(self.score[i]) - self.best) * (self.count(i) * self.weight(i))
 
     def find(self, value: Any) -> int | None:
         """The block that holds a value."""
@@ -656,18 +685,32 @@ class BlockLaw(Law):
 
     def number(self, value: Any) -> Number:
         i = self.find(value)
-        return Quotient(()) if i is None else self.weight_number(int(self.score[i]) - self.best)
+        return Quotient(()) if i is None else self.weight_number(int(self.score[i]) - self.best) * self.weight(i)
 
     def support(self) -> Iterator[Cell]:
         return (cell for cell, _ in self.blocks)
 
     @property
     def mode(self) -> Any:
-        return self._value(0 if self.rate.flat else int(np.argmin(self.score)), 0)
+        if self.which is not None:
+            # The first best block of each weight; among these the exact numbers decide.
+            order = np.arange(len(self)) if self.rate.flat else np.argsort(self.score, kind="stable")
+            _, first = np.unique(self.which[order], return_index=True)
+            best, *others = sorted(order[first].tolist())
+            for i in others:
+                if (self._weight_sum(i) + self._weight_sum(best) * -1).sign() > 0:
+                    best = i
+            return self.value(best, 0)
+        return self.value(0 if self.rate.flat else int(np.argmin(self.score)), 0)
+
+    def _weight_sum(self, i: int) -> ExpSum:
+        return self.rate.exact(int(self.score[i]) - self.best) * self.weight(i)
 
     @property
     def entropy(self) -> float:
         """In nats, level by level."""
+        if self.which is not None:
+            return self._finite.entropy
         with precision(128):
             z = self.levels.z()
             log_z = z.log()
@@ -682,6 +725,14 @@ class BlockLaw(Law):
         shared = {gap: self.weight_number(gap) for gap in self.levels.gaps.tolist()}
         if self.lows is not None:
             numbered = [(cell, shared[score - self.best]) for cell, score in self.blocks]
+            if self.which is not None:
+                heavy = {
+                    key: shared[key[0]] * key[1]
+                    for key in {(gap, self.weight(i)) for i, gap in enumerate(self.gaps.tolist())}
+                }
+                numbered = [
+                    (cell, heavy[score - self.best, self.weight(i)]) for i, (cell, score) in enumerate(self.blocks)
+                ]
             return FiniteLaw(sorted(numbered, key=lambda item: item[0].start), {})  # type: ignore[arg-type]
         if sum(self.levels.totals) > MAX_VALUES:
             raise TooLargeError(
@@ -804,7 +855,9 @@ def _read_ints(values: ArrayLike | None, n: int, name: str) -> Lows:
     return out
 
 
-def _step_law(steps: Iterable[_Step], eta: Rational | None, base: Rational | None = None) -> BlockLaw:
+def _step_law(
+    steps: Iterable[_Step], eta: Rational | None, base: Rational | None = None, weights: Weights | None = None
+) -> BlockLaw:
     """The law of step functions, see ``Law.from_steps``."""
     rate = Rate.read(eta, base)
     parts = [(*_read_step(*step), step[0], step[2]) for step in steps]
@@ -839,7 +892,25 @@ def _step_law(steps: Iterable[_Step], eta: Rational | None, base: Rational | Non
         gaps[-1] = 0 if last >= 1 << 64 else last
         segments.append((n, offset))
         n += size
-    return BlockLaw(lows, span, big, scores, rate, tuple(segments))
+    law = BlockLaw(lows, span, big, scores, rate, tuple(segments))
+    return law if weights is None else _weighted(law, lows, weights)
+
+
+def _weighted(law: BlockLaw, lows: Uints, weights: Weights) -> BlockLaw:
+    """The same blocks, cut where the weights change."""
+    if law.big:
+        raise LawError("weighted blocks hold at most 2**64 values each")
+    ends = [*(first for first, _ in law.segments[1:]), len(law)]
+    parts, segments, n = [], [], 0
+    for (first, offset), end in zip(law.segments, ends):
+        last = int(lows[end - 1]) + int(law.span[end - 1])
+        begins, index = weights.runs(offset, offset + last)
+        low, span, source = split(lows[first:end], law.span[first:end], begins)
+        parts.append((low, span, law.score[first:end][source], of_blocks(low, begins, index)))
+        segments.append((n, offset))
+        n += len(low)
+    low, span, score, which = (np.concatenate(arrays) for arrays in zip(*parts))
+    return BlockLaw(low, span, {}, score, law.rate, tuple(segments), weights=weights, which=which)
 
 
 def _read_step(offset: int, starts: ArrayLike, end: int, values: ArrayLike) -> tuple[Uints, Ints, Bools | None]:
@@ -857,6 +928,7 @@ def _read_step(offset: int, starts: ArrayLike, end: int, values: ArrayLike) -> t
     return low, score, None if first.all() else first
 
 
-def whole_law(parts: Iterable[Part], eta: Rational) -> BlockLaw:
+def whole_law(parts: Iterable[Part], eta: Rational, weights: Weights | None = None) -> BlockLaw:
     """The law that :func:`~privpac.law.sampling.sample_steps` draws from without laying it out."""
-    return _step_law([(offset, starts, end, scores + more) for offset, starts, end, scores, more in parts], eta)
+    steps = [(offset, starts, end, scores + more) for offset, starts, end, scores, more in parts]
+    return _step_law(steps, eta, weights=weights)

@@ -51,8 +51,8 @@ class Pairs:
 
 
 class Refinement(NamedTuple):
-    """Every block of the common refinement: its gap in P and in Q, and how many values it has (one more than ``span``,
-    or what ``big`` says)."""
+    """Every block of the common refinement: its gap in P and in Q, and how many values it has, each counted as often
+    as it weighs (one more than ``span``, or what ``big`` says)."""
 
     p: Ints
     q: Ints
@@ -61,15 +61,17 @@ class Refinement(NamedTuple):
 
 
 def _refined(p: BlockLaw, q: BlockLaw) -> Refinement:
-    """The common refinement; different domains are a ``LawError``."""
+    """The common refinement of laws with the same weights; different domains are a ``LawError``."""
     if p.lows is None or q.lows is None:
         order = _same_labels(p, q)
         return Refinement(p.gaps, q.gaps[order], p.span, p.big)
     if p.same_layout(q):
-        return Refinement(p.gaps, q.gaps, p.span, p.big)
+        return Refinement(p.gaps, q.gaps, *p.tickets)
     short = p.lows.dtype == np.uint64 and q.lows.dtype == np.uint64
     alike = short and [o for _, o in p.segments] == [o for _, o in q.segments]
     first, second, span, big = (_refine_segments(p, q) if alike else None) or _refine_any(p, q)
+    if p.weights is not None and p.which is not None:
+        span, big = p.weights.tickets(span, p.which[first])
     return Refinement(p.gaps[first], q.gaps[second], span, big)
 
 
@@ -284,10 +286,13 @@ class _PairedCells:
 def _compare(p: Law, q: Law) -> _Blocks | _PairedCells:
     _require_laws(p, q)
     mine, theirs = p.as_blocks(), q.as_blocks()
-    if mine is None or theirs is None:
+    # Weights cancel where they are the same function of the value.
+    if mine is None or theirs is None or mine.weights != theirs.weights:
         return _PairedCells(_common_cells(p.as_finite(), q.as_finite()))
     if mine.rate == theirs.rate:
         return _Blocks(mine, theirs)
+    if mine.weights is not None:
+        return _PairedCells(_common_cells(p.as_finite(), q.as_finite()))
     pairs = _grouped_pairs(_refined(mine, theirs))  # of different rates: grouped by both scores
     groups = zip(pairs.difference.tolist(), pairs.gap.tolist(), pairs.totals)
     return _PairedCells((n, mine.weight_number(gap), theirs.weight_number(gap - d)) for d, gap, n in groups)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Bools, Floats64, Ints
 from privpac.errors import LawError, Undecided
 from privpac.exact import MAX_PRECISION, ExpSum, Rational, as_arb, exp_ball, precision, rational
+from privpac.law.weights import Weights, of_blocks, split
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -141,6 +142,47 @@ def grouped(keys: Ints, span: Uints, big: dict[int, int]) -> tuple[Ints, Totals]
         j = int(np.searchsorted(distinct, keys[i]))
         extra[j] = extra.get(j, 0) + count - 1 - int(span[i])
     return distinct, Totals(low, high, extra)
+
+
+@frozen(slots=False)
+class Tickets:
+    """Multiplicities times weights, level by level: as doubles for a filter, exactly only for the level asked for."""
+
+    gaps: Ints
+    sums: Floats64
+    keys: Ints
+    span: Uints
+    which: Ints
+    weights: Weights
+
+    @staticmethod
+    def of(keys: Ints, span: Uints, which: Ints, weights: Weights) -> Tickets:
+        """From blocks: how far above the best, how many values (less one), and their weights."""
+        each, width = weights.masses(span, which), int(keys.max()) + 1
+        if width <= 4 * len(keys) + 1024:
+            gaps = np.flatnonzero(np.bincount(keys))
+            sums: Floats64 = np.bincount(keys, weights=each)[gaps].astype(np.float64)
+        else:
+            ordered, order = _sorted(keys, width)
+            starts = _run_starts(ordered)
+            gaps, sums = ordered[starts], np.add.reduceat(each[order], starts)
+        return Tickets(gaps, sums, keys, span, which, weights)
+
+    def floats(self) -> Floats64:
+        """Sums of doubles that err by at most 4.02 * 2**-53 each."""
+        return self.sums
+
+    def __getitem__(self, j: int) -> int:
+        members = np.flatnonzero(self.keys == self.gaps[j])
+        values = zip(self.span[members].tolist(), self.which[members].tolist())
+        return sum((span + 1) * self.weights.values[run] for span, run in values)
+
+    def locate(self, gap: int, r: int) -> tuple[int, int]:
+        """The block of the ``r``-th ticket of a level, and the value inside it."""
+        members = np.flatnonzero(self.keys == gap)
+        which = self.which[members]
+        i, ticket = locate(np.arange(len(members)), r, *self.weights.tickets(self.span[members], which))
+        return int(members[i]), ticket // self.weights.values[int(which[i])]
 
 
 def _bincount_halves(keys: Ints, span: Uints, width: int, half: int) -> Ints:
@@ -348,13 +390,13 @@ class Filter:
     """Doubles that settle almost every draw: cumulative quotients of the nearest levels, each within ``error``."""
 
     gaps: Ints
-    totals: Totals
+    totals: Totals | Tickets
     quotients: Floats64
     error: float
     complete: bool
 
     @staticmethod
-    def of(gaps: Ints, totals: Totals, rate: Rate, tail: float) -> Filter:
+    def of(gaps: Ints, totals: Totals | Tickets, rate: Rate, tail: float) -> Filter:
         """From the nearest levels; ``tail`` bounds the weight of all others (0 if there are none)."""
         # One entry for each level, or products of one entry for every 11 bits of the gap.
         if len(gaps) <= 256:
@@ -365,7 +407,9 @@ class Filter:
             weights, n_tables = powers.weights(gaps), len(powers.tables)
         cumulative = np.cumsum(weights * totals.floats())
         z = float(cumulative[-1])
-        error = 2.04 * (len(gaps) + 2 * n_tables + 4) * 2.0**-53 + 2 * tail / z
+        # Tickets are added up block by block; their 4.02 u instead of 2.01 u are within the 4 spare ones.
+        terms = len(totals.keys) if isinstance(totals, Tickets) else len(gaps)
+        error = 2.04 * (terms + 2 * n_tables + 4) * 2.0**-53 + 2 * tail / z
         return Filter(gaps, totals, cumulative / z, error, tail == 0)
 
     @staticmethod
@@ -471,24 +515,35 @@ def near_reach(eta: Rational, count: int) -> int | None:
     return Filter.reach(Rate.read(eta, None), bits) if representable(bits) else None
 
 
-def sample_steps(parts: Sequence[Part], eta: Rational, source: Rng, whole: Callable[[], BlockLaw]) -> int:
-    """A value drawn from ``whole``, the law of these steps: weight ``e**(-eta * score)``."""
+def sample_steps(
+    parts: Sequence[Part], eta: Rational, source: Rng, whole: Callable[[], BlockLaw], weights: Weights | None = None
+) -> int:
+    """A value drawn from ``whole``, the law of these steps: weight ``e**(-eta * score)``, times its own."""
     best = min(int(scores.min()) + more for *_, scores, more in parts)
     count = sum(end + 1 - int(starts[0]) for _, starts, end, _, _ in parts)
+    if weights is not None:
+        count = -(-count // weights.size) * weights.total
     reach = near_reach(eta, count)
     if reach is None or reach >= max(int(scores.max()) + more for *_, scores, more in parts) - best:
         return int(whole().sample(source))
-    return sample_near(parts, eta, count, reach, source, whole)
+    return sample_near(parts, eta, count, reach, source, whole, weights)
 
 
 def sample_near(
-    parts: Sequence[Part], eta: Rational, count: int, reach: int, source: Rng, whole: Callable[[], BlockLaw]
+    parts: Sequence[Part],
+    eta: Rational,
+    count: int,
+    reach: int,
+    source: Rng,
+    whole: Callable[[], BlockLaw],
+    weights: Weights | None = None,
 ) -> int:
     """The same, where ``parts`` need hold no more than the blocks at most ``reach`` above the best, of ``count`` values
-    in all."""
+    in all, each counted as often as it weighs."""
     best, rate = min(int(scores.min()) + more for *_, scores, more in parts), Rate.read(eta, None)
-    lows, span, gaps, big, owner = _near(parts, best, reach)
-    levels, totals = grouped(gaps, span, big)
+    lows, span, gaps, big, owner, which = _near(parts, best, reach, weights)
+    tickets = None if weights is None else Tickets.of(gaps, span, which, weights)
+    levels, totals = grouped(gaps, span, big) if tickets is None else (tickets.gaps, tickets)
     table = Filter.of(levels, totals, rate, Filter.tail(rate, reach, count.bit_length()))
     law: list[BlockLaw] = []
 
@@ -499,16 +554,20 @@ def sample_near(
     gap, total = draw(source, table, exact)
     r = source.below(total)
     if law and gap > reach:
-        i, inside = locate(np.flatnonzero(law[0].score == best + gap), r, law[0].span, law[0].big)
-        return law[0].low(i) + inside
-    i, inside = locate(np.flatnonzero(gaps == gap), r, span, big)
+        i, ticket = locate(np.flatnonzero(law[0].score == best + gap), r, *law[0].tickets)
+        return law[0].low(i) + ticket // law[0].weight(i)
+    i, inside = locate(np.flatnonzero(gaps == gap), r, span, big) if tickets is None else tickets.locate(gap, r)
     return parts[int(owner[i])][0] + int(lows[i]) + inside
 
 
-def _near(parts: Sequence[Part], best: int, cut: int) -> tuple[Uints, Uints, Ints, dict[int, int], Ints]:
-    """Blocks at most ``cut`` above the best: starts, spans, gaps, the few spans beyond 64 bits, and whose they are."""
+def _near(
+    parts: Sequence[Part], best: int, cut: int, weights: Weights | None
+) -> tuple[Uints, Uints, Ints, dict[int, int], Ints, Ints]:
+    """Blocks at most ``cut`` above the best: starts, spans, gaps, the few spans beyond 64 bits, whose they are, and
+    their runs of equal weight."""
     lows, spans, gaps, owners, big, n = [], [], [], [], {}, 0
-    for p, (_, starts, end, scores, more) in enumerate(parts):
+    runs: list[Ints] = []
+    for p, (offset, starts, end, scores, more) in enumerate(parts):
         near = np.flatnonzero(scores <= best + cut - more)
         low = starts[near]
         after = np.minimum(near + 1, len(starts) - 1)
@@ -518,9 +577,16 @@ def _near(parts: Sequence[Part], best: int, cut: int) -> tuple[Uints, Uints, Int
             if last >= 1 << 64:
                 big[n + len(near) - 1] = last + 1
             span[-1] = 0 if last >= 1 << 64 else last
+        gap = scores[near] + (more - best)
+        if weights is not None and len(near):
+            begins, index = weights.runs(offset, offset + end)
+            low, span, source = split(low, span, begins)
+            gap = gap[source]
+            runs.append(of_blocks(low, begins, index))
         lows.append(low)
         spans.append(span)
-        gaps.append(scores[near] + (more - best))
-        owners.append(np.full(len(near), p, dtype=np.int64))
-        n += len(near)
-    return np.concatenate(lows), np.concatenate(spans), np.concatenate(gaps), big, np.concatenate(owners)
+        gaps.append(gap)
+        owners.append(np.full(len(low), p, dtype=np.int64))
+        n += len(low)
+    which = np.concatenate(runs) if runs else np.empty(0, dtype=np.int64)
+    return np.concatenate(lows), np.concatenate(spans), np.concatenate(gaps), big, np.concatenate(owners), which

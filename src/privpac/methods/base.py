@@ -27,6 +27,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import whole_law
 from privpac.law.sampling import Part, near_reach, sample_near, sample_steps
+from privpac.law.weights import Weights
 from privpac.ledger import release
 from privpac.parameters import bounds, named, protected_unit, read_epsilon, relation, whole_or_none
 from privpac.result import NoRelease, Released, rule_to_dict
@@ -133,6 +134,8 @@ class Selection(Learner):
     max_records: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=_LARGEST))
     scores_rules: ClassVar[bool] = True
     """Whether the learner scores rules one by one."""
+    weighs_rules: ClassVar[bool] = False
+    """Whether it uses the public weights of the class (``rules.priors``); else all rules weigh alike."""
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
@@ -192,10 +195,18 @@ def profile_of(bound: Bound, statistic: Statistic) -> Profile:
     return bound.users.fold(bound.concept.kernel(statistic))
 
 
-def drawn_id(bound: Bound, statistic: Statistic, eta: Fraction, rng: Rng, penalty: tuple[int, int] = (0, 0)) -> int:
+def drawn_id(
+    bound: Bound,
+    statistic: Statistic,
+    eta: Fraction,
+    rng: Rng,
+    penalty: tuple[int, int] = (0, 0),
+    weights: Weights | None = None,
+) -> int:
     """An id drawn from the exponential law of the summed scores, without laying it out where it has millions of blocks.
 
     ``penalty``: the most that the users' optimism, and what in any case, is added to every score of the second score.
+    ``weights``: the rules' own, if they do not weigh alike.
     """
     most, always = penalty
 
@@ -207,15 +218,15 @@ def drawn_id(bound: Bound, statistic: Statistic, eta: Fraction, rng: Rng, penalt
         more = added(folded.optimism)
         return [(s.offset, s.starts, s.end, s.scores, more[s.offset // bound.concept.size]) for s in folded.steps]
 
-    count = statistic.n_scores * bound.concept.size
+    count = statistic.n_scores * (bound.concept.size if weights is None else weights.total)
     reach = near_reach(eta, count)
     seen = bound.concept.survey(bound.users, statistic) if reach is not None else None
     near = seen.near(reach, added(seen.optimism)) if reach is not None and seen is not None else None
     del seen
     if reach is None or near is None:
         listed = parts()
-        return sample_steps(listed, eta, rng, lambda: whole_law(listed, eta))
-    return sample_near(near, eta, count, reach, rng, lambda: whole_law(parts(), eta))
+        return sample_steps(listed, eta, rng, lambda: whole_law(listed, eta, weights), weights)
+    return sample_near(near, eta, count, reach, rng, lambda: whole_law(parts(), eta, weights), weights)
 
 
 class _Count:

@@ -5,12 +5,13 @@ off at ``own_clip(m)``, and the *mean score* ``M`` is an average of per-user ave
 exponential law over pairs (score, rule) is sampled, and only the rule is released.  The mean score pays a penalty, so
 that with few users the clipped score decides and with many the unbiased mean:
 
-    P(clip, h) ~ exp(-theta C(h) / levels)      theta = epsilon (add-remove) or epsilon / 2 (replace)
-    P(mean, h) ~ exp(-theta A(h) / levels)      A = M + min(D, K) + B,   D the users' own optimism, summed
+    P(clip, h) ~ w(h) exp(-theta C(h) / levels)      theta = epsilon (add-remove) or epsilon / 2 (replace)
+    P(mean, h) ~ w(h) exp(-theta A(h) / levels)      A = M + min(D, K) + B,   D the users' own optimism, summed
     K = floor(4 bits levels / theta)
     B = floor(bits levels / theta)              bits = bit length of |H| - 1, at least 1
 
-No number of users is needed, declared or bought.
+No number of users is needed, declared or bought.  ``w`` are the class's public weights (``rules.priors``), 1 for most
+classes; they follow the declared domains alone and cancel in the ratio of two laws.
 
 **Guarantee.**  ``(epsilon, 0)`` per user and ``epsilon**2 / 8``-zCDP, for the pair and hence for the rule.  Add one
 user: every clip score grows by an integer in ``0..levels``; every mean score by ``v + w`` with ``v = floor(levels r /
@@ -30,7 +31,7 @@ import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -73,6 +74,11 @@ if TYPE_CHECKING:
 #     Pr[bad] <= B_C(n) + B_A(n),      each B(n) = min over terms of |H| exp(c + n ln f),  f < 1.
 #
 # Every term falls with ``n``, so do minima and sums: what is certified at ``n`` is certified at every larger number.
+#
+# **Weights.**  Where rules do not weigh alike, ``pi(h)`` the share of a rule in all weight, (score, h) has probability
+# at most ``min(1, pi(h)/pi(h*) e**(-theta x)) <= (pi(h)/pi(h*))**t e**(-theta' x)``, ``t = theta'/theta <= 1``.  Summed
+# over the rules, ``sum pi(h)**t <= |H|**(1 - t)`` and ``|H| <= 1/min pi``: the factor is at most ``effective_size``,
+# which is ``1/min pi`` and stands for ``|H|`` in ``B(n)``.  The penalties and ``k`` of (K2) keep the number of rules.
 #
 # **Terms.**  (K1) *own score*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip;
 # (mean, h) against (mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels:
@@ -173,12 +179,13 @@ def _least(scores: list[_Terms], log_size: float, beta: float, rounds: int, beat
 
 
 def _read(
-    theta: Rational, alpha: Rational, beta: Rational, size: int, levels: int
+    theta: Rational, alpha: Rational, beta: Rational, size: int, levels: int, effective_size: int | None
 ) -> tuple[float, float, float, float, int]:
-    """theta, alpha, beta, ln |H|, levels."""
-    rate = read_theta(theta)
+    """theta, alpha, beta, ln |H| (of weighted rules, ln of what stands for it), levels."""
+    rate, rules = read_theta(theta), positive_int(size, "size")
     excess = open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha")
-    return rate, excess, open_unit(beta, "beta"), math.log(positive_int(size, "size")), positive_int(levels, "levels")
+    share = rules if effective_size is None else positive_int(effective_size, "effective_size", minimum=rules)
+    return rate, excess, open_unit(beta, "beta"), math.log(share), positive_int(levels, "levels")
 
 
 _MOST_PENALTY = 1 << 60
@@ -217,6 +224,7 @@ def certify_hybrid_noise(
     alpha: Rational,
     beta: Rational,
     levels: int,
+    effective_size: int | None = None,
     rounds: int = ROUNDS,
     beat: int | None = None,
 ) -> Certificate:
@@ -224,7 +232,8 @@ def certify_hybrid_noise(
     of x.
 
     **Assumption**: all users draw ``records_per_user`` records from one law; each label is wrong with probability at
-    most ``noise`` at every x, independently given x.  ``size`` is the number of cuts.  Any larger number of users is
+    most ``noise`` at every x, independently given x.  ``size`` is the number of cuts, ``effective_size`` one over the
+    least share of a cut in all weight, where they do not weigh alike.  Any larger number of users is
     certified too.  ``theta'`` takes 64 equal steps, refined ``rounds`` times around the best.
 
     ``beat``: so many users or more are of no interest, and perhaps not found.
@@ -233,7 +242,7 @@ def certify_hybrid_noise(
     >>> [certify_hybrid_noise(records_per_user=m, noise=0, **given).n_users for m in (1, 4, 16, 64)]
     [726, 293, 131, 62]
     """
-    rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
+    rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels, effective_size)
     m = read_record_count(records_per_user, MAX_REGRET_RECORDS)
     wrong = float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP))
     tau, (both, always) = own_clip(m), _penalty(theta, size, steps)
@@ -292,6 +301,7 @@ def certify_hybrid_any(
     alpha: Rational,
     beta: Rational,
     levels: int,
+    effective_size: int | None = None,
     thresholds: bool = True,
     rounds: int = ROUNDS,
     beat: int | None = None,
@@ -300,13 +310,14 @@ def certify_hybrid_any(
 
     **Assumption**: all users have ``records_per_user`` records from one law; with ``None``, nothing at all but that
     users are independent (error is the mean over users of their own error rates).  ``thresholds=False``: a finite class
-    of ``size`` rules.  ``beat``: so many users or more are of no interest, and perhaps not found.
+    of ``size`` rules.  ``effective_size``: one over the least share of a rule in all weight, where they do not weigh
+    alike.  ``beat``: so many users or more are of no interest, and perhaps not found.
 
     >>> given = dict(size=1025, theta=1, alpha=0.05, beta=0.1, levels=840)
     >>> [certify_hybrid_any(records_per_user=m, **given).n_users for m in (4, 256, 1024, None)]
     [3719, 325, 192, 9932]
     """
-    rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
+    rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels, effective_size)
     m = 1 if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 50)
     tau, (both, _) = own_clip(m), _penalty(theta, size, steps)
 
@@ -316,7 +327,7 @@ def certify_hybrid_any(
         return m * np.log1p(2 * np.sinh(t / m / 2) ** 2 - excess * np.sinh(t / m)) + SLACK + rounding
 
     def apart(t: Floats64) -> tuple[Floats64, Floats64]:
-        return both * t, _apart(m, tau, excess, math.log(4) if thresholds else log_size, t) + _rounding(t, steps, tau)
+        return both * t, _apart(m, tau, excess, math.log(4 if thresholds else size), t) + _rounding(t, steps, tau)
 
     k = np.arange(1, 65)
     # each value once: between a value and itself there is nothing to refine
@@ -344,17 +355,20 @@ def _apart(m: int, tau: int, alpha: float, log_k: float, grid: Floats64) -> Floa
     return np.log((clipped(grid) + np.expm1(grid) * optimism * np.sqrt(clipped(2 * grid))) * (1 + SLACK))
 
 
-def hybrid_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, levels: int) -> float:
+def hybrid_excess(
+    *, n_users: int, size: int, theta: Rational, beta: Rational, levels: int, effective_size: int | None = None
+) -> float:
     """What the error *on the users present* exceeds the least one by, at most, with probability ``1 - beta`` over the
     draw: every data set.
 
     ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of
-    the clipped score weighs at most ``e**(5 bits)`` times what it weighs in the mean score (``C >= M``).
+    the clipped score weighs at most ``e**(5 bits)`` times what it weighs in the mean score (``C >= M``).  Where rules
+    do not weigh alike, ``effective_size`` (one over the least share of a rule) stands for ``|H|``, and ``bits`` stay.
 
     >>> round(hybrid_excess(n_users=10_000, size=1025, theta=1, beta=0.1, levels=840), 4)
     0.0076
     """
-    rate, _, failure, log_size, steps = _read(theta, "1/2", beta, size, levels)
+    rate, _, failure, log_size, steps = _read(theta, "1/2", beta, size, levels, effective_size)
     extra = 5 * max(1, (size - 1).bit_length())
     return (log_size - math.log(failure) + extra + math.log1p(math.exp(-extra))) / (
         rate * positive_int(n_users, "n_users")
@@ -388,6 +402,7 @@ class HybridSelection(Selection):
     """
 
     levels: int = field(default=DEFAULT_LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
+    weighs_rules: ClassVar[bool] = True
 
     @property
     def theta(self) -> Fraction:
@@ -445,7 +460,7 @@ class HybridSelection(Selection):
         return super().shown_as(bound, value % bound.concept.size)  # which score it was is not shown
 
     def _law(self, bound: Bound) -> Law:
-        return self.scores(bound).law(self.rate(self.epsilon, self.levels))
+        return self.scores(bound).law(self.rate(self.epsilon, self.levels), weights=bound.concept.rule_weights)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         eta, size = self.rate(self.epsilon, self.levels), bound.concept.size
@@ -453,8 +468,11 @@ class HybridSelection(Selection):
         if self.epsilon == 0:
             pair = int(self._law(bound).sample(rng))
         else:
-            pair = drawn_id(bound, HybridStatistic(self.levels), eta, rng, self.penalty(bound.concept.bits))
-        return self.release_id(bound, pair % size, {"levels": self.levels}, "hybrid selection")
+            penalty, weights = self.penalty(bound.concept.bits), bound.concept.rule_weights
+            pair = drawn_id(bound, HybridStatistic(self.levels), eta, rng, penalty, weights)
+        prior = bound.concept.prior_name
+        shown = {"prior": prior, "effective_size": bound.concept.effective_size} if prior else {}
+        return self.release_id(bound, pair % size, {"levels": self.levels, **shown}, "hybrid selection")
 
 
 # Its lines in a plan
@@ -484,7 +502,8 @@ def round_values(most: Fraction) -> Iterator[Fraction]:
 def _users(
     goal: RuleGoal, certify: Callable[..., Certificate], m: int, *, beat: int | None = None, **more: object
 ) -> Certificate:
-    given = {"size": goal.concept.size, "theta": goal.theta, "levels": DEFAULT_LEVELS, **goal.accuracy, **more}
+    sizes = {"size": goal.concept.size, "effective_size": goal.concept.effective_size}
+    given = {**sizes, "theta": goal.theta, "levels": DEFAULT_LEVELS, **goal.accuracy, **more}
 
     def certified(size: int, beat: int | None) -> Certificate:
         return certify(records_per_user=size, beat=beat, **given)
@@ -495,7 +514,7 @@ def _users(
 def _worth(goal: RuleGoal, records: int) -> float:
     """Fewer users are never certified with so many records: the clipped score's vote is worth at most ``alpha m/tau``
     (see ``regret.plan_own_clip``)."""
-    exponent = (float(goal.concept.log_size) - math.log(goal.beta)) / float(goal.alpha * goal.theta)
+    exponent = (math.log(goal.concept.effective_size) - math.log(goal.beta)) / float(goal.alpha * goal.theta)
     return exponent * own_clip(records) / records
 
 
@@ -529,9 +548,10 @@ def _bounded_noise(wanted: RuleGoal, m: int) -> Certificate:
 
 
 def hybrid_rows(goal: RuleGoal) -> list[PlannedMethod]:
-    lines = [PlannedMethod("hybrid selection", partial(certified_voices, goal))]
+    prior = f", prior of the rules: {goal.concept.prior_name}" if goal.concept.prior_name else ""
+    lines = [PlannedMethod("hybrid selection", partial(certified_voices, goal), prior)]
     if goal.bounded_noise:
-        less = ", at this epsilon or less (its command says which)"
+        less = f"{prior}, at this epsilon or less (its command says which)"
         name = "hybrid selection, bounded noise"
         lines.append(PlannedMethod(name, partial(_bounded_noise, goal), less, bounded_noise=True))
     return lines

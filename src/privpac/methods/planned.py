@@ -43,6 +43,7 @@ class _Sizes:
     """What a certificate of selection reads of a class."""
 
     size: int
+    effective_size: int
     log_size: float
     bits: int
     cut_direction: str | None
@@ -103,7 +104,7 @@ class RuleGoal:
     def numbers(self) -> RuleGoal:
         """This goal without the class, of which only the sizes matter, and without the people."""
         own = self.concept
-        sizes: Any = _Sizes(own.size, own.log_size, own.bits, own.cut_direction)
+        sizes: Any = _Sizes(own.size, own.effective_size, own.log_size, own.bits, own.cut_direction)
         return RuleGoal(
             sizes, self.epsilon, self.alpha, self.beta, self.neighbours, noise=self.noise, within=self.within
         )

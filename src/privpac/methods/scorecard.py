@@ -3,15 +3,16 @@
 *Problem.*  A table of 5 to 30 mixed columns, many of them weakly informative, and hundreds of people or more: one
 question or a small tree reads too few columns, a scorecard adds up all of them.
 
-*Theorem.*  Number of users (if bought), noisy centre, noisy norms and all noisy gradient sums together are ``(epsilon,
-delta)`` per user, and ``rho``-zCDP.  *Proof.*  (i) Each pass maps a user's own records and *released* numbers to an
-integer vector of bounded norm (:func:`centre_sum`, :func:`gradient_sum`), so one user more or less moves the sum by at
-most that bound, a replaced one by at most twice that; two norms in ``0..B0`` are at most ``B0`` apart.  (ii) Discrete
-Gaussian noise of ``sigma2 = moved**2 / (2 share) + 4`` hides such a move at its share of ``rho``, and shares compose to
-``(epsilon, delta)`` as those of continuous noise do (:mod:`privpac.mechanisms.gaussian`).  (iii) The clip of
-the steps follows the released norm: a public number, the same for both neighbours, and the variance follows the clip,
-so every step costs its share whatever the clip is; shares fixed in advance add up.  Centre, clip size, weights, points
-and threshold are functions of these releases: post-processing.
+*Theorem.*  Private ranges (if searched), number of users (if bought), noisy centre, noisy norms and all noisy gradient
+sums together are ``(epsilon, delta)`` per user, and ``rho``-zCDP.  *Proof.*  (i) Each pass maps a user's own records
+and *released* numbers to an integer vector of bounded norm (:func:`centre_sum`, :func:`gradient_sum`), so one user more
+or less moves the sum by at most that bound, a replaced one by at most twice that; two norms in ``0..B0`` are at most
+``B0`` apart.  (ii) Discrete Gaussian noise of ``sigma2 = moved**2 / (2 share) + 4`` hides such a move at its share of
+``rho``, and shares compose to ``(epsilon, delta)`` as those of continuous noise do
+(:mod:`privpac.mechanisms.gaussian`); what a range costs is proved in :mod:`privpac.methods.private_ranges`.  (iii) The
+clip of the steps follows the released norm: a public number, the same for both neighbours, and the variance follows the
+clip, so every step costs its share whatever the clip is; shares fixed in advance add up.  Centre, clip size, weights,
+points and threshold are functions of these releases: post-processing.
 
 *More than two labels.*  One scorecard against the rest for each label: a label is an answer, right or wrong, to each
 scorecard's question, so every scorecard's passes are those above.  They are noised apart, each with its own share.
@@ -38,6 +39,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.mechanisms.gaussian import SMOOTHING, discrete_gaussian, gaussian_noise, gaussian_within, normal_reach
 from privpac.methods.base import Bound, Selection
+from privpac.methods.private_ranges import SHARE, RangeSearch, family, range_kernel, searched, zoomed
 from privpac.parameters import DEFAULT_LEVELS, bounds, named, probability_or_zero, whole_or_none
 from privpac.result import Released
 from privpac.rng import Rng
@@ -53,6 +55,7 @@ from privpac.rules.scorecards import (
     U,
     calibration_bins_of,
     calibration_edges,
+    column_codes,
     sigmoid_table,
 )
 from privpac.rules.wide_columns import BinnedColumn
@@ -197,6 +200,7 @@ def points_against(
 #
 # | release | share | moves by at most, squared (add-remove / replace) |
 # |---|---|---|
+# | private ranges (if searched) | 3/20 of all, taken first | exact draws (:mod:`privpac.methods.private_ranges`) |
 # | calibration (asked for) | a declared share of all, taken first | ``840**2`` / ``2 * 840**2`` |
 # | number of users (bought under add-remove unless declared) | 1/16 of the rest | 1 / public |
 # | centre | 15 % of what is left then | ``R**2`` / ``4 R**2`` |
@@ -886,11 +890,20 @@ class ScorecardLearner(Selection):
         assert isinstance(self.concept, Scorecards)
         return self.concept
 
-    def budget(self, columns: int, scorecards: int = 1) -> ScorecardBudget:
-        """The shares of so many scorecards of so many columns."""
+    def budget(self, columns: int, scorecards: int = 1, search: RangeSearch | None = None) -> ScorecardBudget:
+        """The shares of so many scorecards of so many columns, after a search for their ranges."""
         bought = self.public_n_users is None and self.neighbours is Neighbours.ADD_REMOVE
+        rho = self.rho if search is None else self.rho * (1 - SHARE)
         steps = self.scorecard.steps
-        return ScorecardBudget(self.rho, columns, steps, self.neighbours, bought, self.calibrate, scorecards, SMOOTHING)
+        return ScorecardBudget(rho, columns, steps, self.neighbours, bought, self.calibrate, scorecards, SMOOTHING)
+
+    def search(self, concept: Scorecards) -> RangeSearch | None:
+        """The draws of private ranges that a bound class asks for, by public numbers; None where nothing is spent on
+        them."""
+        if concept.zoom is None:
+            return None
+        names = [each.name for each in concept.binned if concept.counted(each.name) and searched(each.domain)]
+        return RangeSearch.of(names, self.rho, self.neighbours, self.public_n_users)
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
@@ -908,15 +921,17 @@ class ScorecardLearner(Selection):
     def draw(self, bound: Bound, rng: Rng) -> Released:
         concept = bound.concept
         assert isinstance(concept, Scorecards)
-        run, table = passes_over(concept.binned, bound.users), concept.codes
+        search = self.search(concept)
+        columns = concept.binned if search is None else _found(concept, bound.users, search, rng)
+        run, table = passes_over(columns, bound.users), column_codes(columns)
         # One scorecard about the label 1, or one about each of several labels.
         names = (bound.label,) if concept.labels == 2 else concept.classes or ()
         answers = (1,) if concept.labels == 2 else tuple(range(concept.labels))
-        budget = self.budget(table.columns, len(answers))
+        budget = self.budget(table.columns, len(answers), search)
         users = self._users(run, budget, rng)
         found, clips = _descend(run, table, concept.top, budget, users, answers, rng)
         scorecards = tuple(
-            Scorecard(concept.binned, one.points, one.threshold, concept.top, name) for one, name in zip(found, names)
+            Scorecard(columns, one.points, one.threshold, concept.top, name) for one, name in zip(found, names)
         )
         if self.calibrate:
             scorecards = tuple(
@@ -925,7 +940,9 @@ class ScorecardLearner(Selection):
         rule: Rule = scorecards[0] if len(scorecards) == 1 else ScorecardPerLabel(scorecards, bound.label)
         shown: dict[str, object] = {"class": "Scorecards", "columns": table.columns, "steps": concept.steps}
         shown |= {"noisy_n_users" if budget.bought else "public_n_users": users}
-        shown |= {"clip": clips[0] if len(clips) == 1 else clips, "rho": budget.rho}
+        shown |= {"clip": clips[0] if len(clips) == 1 else clips, "rho": self.rho}
+        if search is not None:
+            shown["private_ranges"] = len(search.columns)
         cap = {} if self.max_records is None else {"max_records": self.max_records}
         warned = (*self.warnings, *((_SAME_PEOPLE,) if self.calibrate else ()))
         return Released(rule, self.guarantee, parameters=shown | cap, warnings=warned, learner="scorecard")
@@ -943,6 +960,17 @@ class ScorecardLearner(Selection):
         (count,) = run(CountPass())
         variance = budget.count_variance
         return clamp(count if variance is None else count + discrete_gaussian(variance, rng), 1, MAX_SCORECARD_USERS)
+
+
+def _found(concept: Scorecards, users: Users, search: RangeSearch, rng: Rng) -> tuple[BinnedColumn, ...]:
+    """The columns with their bins where values lie, as far as that was drawn."""
+    wanted = [column for column in concept.binned if column.name in search.columns]
+    kernel = range_kernel(wanted, search.levels)
+    cells = kernel.split(users.fold(kernel))
+    drawn = {
+        column.name: family(column.domain).drawn(weights, search.rate, rng) for column, weights in zip(wanted, cells)
+    }
+    return tuple(zoomed(each, drawn.get(each.name), concept.counted(each.name) or 0) for each in concept.binned)
 
 
 def _noisy(sums: list[int], variance: Fraction, rng: Rng) -> list[int]:

@@ -656,7 +656,7 @@ class SmallTreeLearner(Selection):
     ...     features={"age": Integers(0, 99), "smokes": Integers(0, 1)})
     >>> learner = SmallTreeLearner(SmallTrees(), epsilon=1)
     >>> str(learner.guarantee), learner.law(people).shape.size
-    ('(1, 0)-DP per user, add-remove', 69696)
+    ('(1, 0)-DP per user, add-remove', 832500)
     """
 
     scores_rules: ClassVar[bool] = False
@@ -685,5 +685,6 @@ class SmallTreeLearner(Selection):
         concept = bound.concept
         assert isinstance(concept, SmallTrees)
         tree = self._law(bound).sample(rng)
-        shown = {"depth": concept.depth, "levels": concept.levels, "price in nats": f"{concept.price(tree):.1f}"}
+        shown = {"depth": concept.depth, "levels": concept.levels, "spacing": concept.spacing_words}
+        shown["price in nats"] = f"{concept.price(tree):.1f}"
         return self.release_id(bound, tree, shown, "small tree")

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Floats64
@@ -34,13 +34,13 @@ from privpac.sample_size import LIMIT, Certificate
 
 # What small trees are predicted to do: the mean over the law of the tree, on drawn people of a stated model.
 #
-# *Model.*  Every column is uniform over its bins (a missing value, where declared, is one of them) and independent of
-# the
-# others.  The truth is a tree of the class that asks as much as it may: in the middle of the first column, then in the
-# middle of the second where that holds and of the third where not (of the second again where there are two, of the
-# quarters of the only one); its leaves name different labels by turns.  A label is wrong with probability ``noise``,
-# all
-# wrong ones alike.  Everybody holds the same number of records.
+# *Model.*  Every column is uniform over its equal bins (a missing value, where declared, is one of them) and
+# independent of the others.  Scale-free cuts are left out, of people and of rules: they serve ranges that are too wide,
+# and where a range is not, measured errors were the same with them.  The truth is a tree of the class that asks as much
+# as it may: in the middle of the first column, then in the middle of the second where that holds and of the third where
+# not (of the second again where there are two, of the quarters of the only one); its leaves name different labels by
+# turns.  A label is wrong with probability ``noise``, all wrong ones alike.  Everybody holds the same number of
+# records.
 #
 # *Statistic.*  Errors of trees are sums over their leaves, and the law is a product over leaves, sides and roots
 # (``methods.small_tree``), so the mean error over all trees takes as much work as the law itself: nothing is
@@ -227,23 +227,23 @@ class SmallTreeSimulation(Simulation):
 
     @cached_property
     def people(self) -> TreeModel:
-        return TreeModel(self.target.concept, self.noise)
+        return TreeModel(self.target.predicted, self.noise)
 
     @property
     def model(self) -> str:
         asked = "one question" if self.target.concept.depth == 1 else "three questions"
         wrong = "labels right" if self.noise == 0 else f"labels wrong with probability {float(self.noise):g}"
-        return f"a tree of {asked} in the middle of columns that are uniform and independent, {wrong}"
+        return f"a tree of {asked} in the middle of columns that are uniform (equal cuts) and independent, {wrong}"
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         if n_users * records_per_user > _MOST_RECORDS:
             return None
-        learner = SmallTreeLearner(self.target.concept, epsilon, neighbours=self.target.neighbours)
+        learner = SmallTreeLearner(self.target.predicted, epsilon, neighbours=self.target.neighbours)
         rate, people = float(learner.vote_rate), self.people
 
         def excess(i: int) -> float:
             data = people.draw(i, n_users, records_per_user)
-            return people.excess(LeafGains.of(self.target.concept.cells(data), rate))
+            return people.excess(LeafGains.of(self.target.predicted.cells(data), rate))
 
         return excess
 
@@ -275,6 +275,11 @@ class SmallTreeTarget(Target):
     delta: Fraction = Fraction(0)
     model_noise: Fraction | None = None
     """How often labels are wrong in predictions; None: as often as the best tree errs, or else the usual noise."""
+
+    @cached_property
+    def predicted(self) -> SmallTrees:
+        """The class that predictions are about."""
+        return evolve(self.concept, spacing="equal")
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
         own: dict[str, Any] = {"run": partial(rule_run, self, _KEY), "hard_laws": METHODS[_KEY].hard_laws}
@@ -320,7 +325,7 @@ class SmallTreeTarget(Target):
         return "if some tree is always right" if right else super().certain_if(setting)
 
     def quick(self, plan: PlanView) -> bool:
-        return len(self.concept.tests) ** 2 * len(plan.records_per_user) <= _MOST_PAIRS
+        return len(self.predicted.tests) ** 2 * len(plan.records_per_user) <= _MOST_PAIRS
 
     def recommend(self, plan: PlanView) -> Choice:
         return Choice(_KEY, "the one method that learns these rules")
@@ -328,7 +333,8 @@ class SmallTreeTarget(Target):
     @property
     def shown(self) -> dict[str, str]:
         columns, tests = len(self.concept.binned), len(self.concept.tests)
-        return {"class": f"small trees of depth {self.concept.depth}, {tests} questions about {columns} columns"}
+        trees = f"small trees of depth {self.concept.depth}, {tests} questions about {columns} columns"
+        return {"class": f"{trees} (cuts: {self.concept.spacing_words})"}
 
 
 def small_tree_target(

@@ -369,5 +369,5 @@ class NoisyMin(ScoreMechanism):
 
 
 def _draw(blocks: BlockLaw, rng: Rng | None) -> Hashable:
-    value: Hashable = blocks._value(*race_block(blocks, rng))
+    value: Hashable = blocks.value(*race_block(blocks, rng))
     return value

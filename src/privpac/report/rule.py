@@ -108,6 +108,7 @@ def before_the_data(released: Released) -> str | None:
     needed = certify_hybrid_any(
         records_per_user=None,
         size=size,
+        effective_size=released.parameters.get("effective_size"),
         theta=guarantee.epsilon / (1 if guarantee.neighbours is Neighbours.ADD_REMOVE else 2),
         alpha=f"{excess:.4f}",
         beta=1 - certificate.evaluation.confidence,

@@ -29,6 +29,7 @@ from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
 from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_mean
 from privpac.guarantee import positive_int
+from privpac.law.weights import Weights
 from privpac.result import Saved, register, stores
 from privpac.rules.export.code import function
 from privpac.rules.export.expression import Expression, listed
@@ -768,6 +769,23 @@ class ConceptClass(ClassOfRules):
     def bits(self) -> int:
         """``max(1, bit length of size - 1)``."""
         return max(1, (self.size - 1).bit_length())
+
+    @property
+    def rule_weights(self) -> Weights | None:
+        """Public weights of the rules, where they do not weigh alike (``rules.priors``)."""
+        return None
+
+    @property
+    def prior_name(self) -> str:
+        """What results say about the weights; empty where all rules weigh alike."""
+        return ""
+
+    @property
+    def effective_size(self) -> int:
+        """One over the least share of a rule in all weight, rounded up: what stands for ``size`` in a certificate of a
+        method that weighs rules."""
+        weights = self.rule_weights
+        return self.size if weights is None else -(-weights.total // weights.least)
 
     @property
     @abstractmethod

@@ -30,6 +30,7 @@ from privpac.rules.enumerated import Cells, NamedColumns, cells_at, checked_cuts
 from privpac.rules.export.expression import Condition, Expression, codes_in, replaced
 from privpac.rules.parities import Parities
 from privpac.rules.profile import Profile, Statistic
+from privpac.rules.wide_columns import typical_edges
 
 ASKED: dict[str, type[Any]] = {
     "conjunction": Conjunctions,
@@ -129,7 +130,7 @@ class Binarized(NamedColumns):
 
     ``over`` is "conjunction", "disjunction", "decision-list" or "parity".  ``cuts`` is the number of cut points of a
     column of numbers, or a mapping to a number or to the values above which is asked; without it about ten questions
-    are asked in all, spread evenly over the declared values.
+    are asked in all, spread evenly over the declared values, or over the typical range of a column that declares one.
 
     Parameters
     ----------
@@ -181,7 +182,12 @@ class Binarized(NamedColumns):
                 f"column {name!r} may hold every number, so its cut points must be given: cuts={{{name!r}: [...]}}, or "
                 "declare a domain such as Grid(0, 10, 0.1)"
             )
-        return even_cells(domain, cut + 1)
+        typical = domain.typical_codes()
+        return (
+            even_cells(domain, cut + 1)
+            if typical is None
+            else Cells(domain, (0, *typical_edges(domain.size, typical, cut + 1)))
+        )
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from privpac.arrays import Bytes, Codes, Ints
 from privpac.data import Domain, Integers, Texts, UserData, Users
 from privpac.data.grouping import ranked
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.law.weights import Weights
 from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
@@ -37,6 +39,7 @@ from privpac.rules.export.expression import Condition, Expression, Negated, code
 from privpac.rules.hierarchies.base import MAX_BITS, Column, Depths, Places, VC1Tree, as_text, code_of
 from privpac.rules.kernels.coarse_pass import CutColumn, Survey, survey, worthwhile
 from privpac.rules.kernels.cuts import Line, fold_lines, zero_profile
+from privpac.rules.priors import check_prior, column_weights, prior_name
 from privpac.rules.profile import Profile, Statistic, Step
 
 DIRECTIONS = ("above", "below")
@@ -268,6 +271,9 @@ class Thresholds(LineClass, OneColumnClass):
         The column's name; None takes the only one.
     direction : {"above", "below", "both"}
         On which sides of a cut a rule may say 1.
+    prior : {"auto", "scale-free", "uniform"}
+        What hybrid selection does before it sees data: orders of magnitude around zero weigh alike, or all rules do.
+        ``"auto"`` is scale-free for a domain of more than 2,000 values.  A declared typical range always weighs more.
 
     Raises
     ------
@@ -284,6 +290,7 @@ class Thresholds(LineClass, OneColumnClass):
     domain: Domain | None = None
     feature: str | None = None
     direction: str = "above"
+    prior: str = field(default="auto", repr=False)
 
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "threshold": {},
@@ -294,6 +301,7 @@ class Thresholds(LineClass, OneColumnClass):
 
     def __attrs_post_init__(self) -> None:
         check_directions(self.direction)
+        check_prior(self.prior)
         self.check_domain()
         need_order(self.feature, self.domain)
 
@@ -351,6 +359,14 @@ class Thresholds(LineClass, OneColumnClass):
     @property
     def lines(self) -> Mapping[str, Line]:
         return {self.column: Line(self._points)}
+
+    @property
+    def prior_name(self) -> str:
+        return prior_name([self.known_domain], self.prior)
+
+    @cached_property
+    def rule_weights(self) -> Weights | None:
+        return column_weights([self.known_domain], len(self.directions), self.prior)
 
     # Rules
 

@@ -16,21 +16,24 @@ must be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a publ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from math import comb, isqrt
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from privpac.arrays import Array, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
 from privpac.data.loops import jit, spread, workers
 from privpac.errors import TooLargeError
 from privpac.guarantee import positive_int
+from privpac.law.weights import Weights
 from privpac.rules.base import ByAgreement, ColumnCodes, Labellings, OneColumnClass, Predictions, Rule, dense_losses
 from privpac.rules.cuts import cut_mistakes, listed_condition, need_order
 from privpac.rules.export.expression import Expression, codes_in
 from privpac.rules.kernels.cuts import contribution, sort_within_users
+from privpac.rules.priors import check_prior, pair_weights, prior_name
 from privpac.rules.profile import Profile, Statistic, Step, constant_profile
 
 # Labellings by ranges of one column.
@@ -301,6 +304,9 @@ class Intervals(OneColumnClass):
         The column's domain; None takes the one that the data declare.
     feature : str, optional
         The column's name; None takes the only one.
+    prior : {"auto", "scale-free", "uniform"}
+        What hybrid selection does before it sees data: orders of magnitude around zero weigh alike, or all rules do.
+        ``"auto"`` is scale-free for a domain of more than 2,000 values.  A declared typical range always weighs more.
 
     Raises
     ------
@@ -317,12 +323,14 @@ class Intervals(OneColumnClass):
 
     domain: Domain | None = None
     feature: str | None = None
+    prior: str = field(default="auto", repr=False)
 
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"interval": {}}
     rule_by_rule: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         self.check_domain()
+        check_prior(self.prior)
         need_order(self.feature, self.domain)
         if self.domain is not None and self.domain.size > MAX_POINTS:
             raise TooLargeError(
@@ -353,11 +361,19 @@ class Intervals(OneColumnClass):
         return ByAgreement("interval")
 
     @property
+    def prior_name(self) -> str:
+        return prior_name([self.known_domain], self.prior)
+
+    @cached_property
+    def rule_weights(self) -> Weights | None:
+        return pair_weights(self.known_domain, self.prior)
+
+    @property
     def mistake_tree_depth(self) -> int:
         return interval_mistakes(self._points)
 
     def coarsened(self, points: int) -> Intervals:
-        return self if self._points <= points else Intervals(Integers(0, points - 1), self.feature)
+        return self if self._points <= points else Intervals(Integers(0, points - 1), self.feature, self.prior)
 
     # Columns and rules
 

@@ -6,10 +6,11 @@ Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from privpac.arrays import Codes
 from privpac.data import Domain, Texts, UserData
@@ -17,6 +18,7 @@ from privpac.data.domains import in_one_line
 from privpac.data.grouping import ranked
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.law.weights import Weights
 from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
@@ -32,6 +34,7 @@ from privpac.rules.cuts import Labelling, LineClass, refined
 from privpac.rules.export.expression import Expression, codes_in
 from privpac.rules.hierarchies.base import Column, Places, VC1Tree, as_text, code_of, lay_out
 from privpac.rules.kernels.cuts import Line
+from privpac.rules.priors import check_prior, prior_name, value_weights
 from privpac.rules.profile import Profile
 
 
@@ -111,6 +114,9 @@ class Points(LineClass, OneColumnClass):
         The column's name; None takes the only one.
     zero : bool
         Whether the rule that says 0 everywhere belongs to the class.
+    prior : {"auto", "scale-free", "uniform"}
+        What hybrid selection does before it sees data: orders of magnitude around zero weigh alike, or all rules do.
+        ``"auto"`` is scale-free for a domain of more than 2,000 values.  A declared typical range always weighs more.
 
     Raises
     ------
@@ -127,12 +133,14 @@ class Points(LineClass, OneColumnClass):
     domain: Domain | None = None
     feature: str | None = None
     zero: bool = False
+    prior: str = field(default="auto", repr=False)
 
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"point": {}}
     layout: ClassVar[Layout] = "values"
 
     def __attrs_post_init__(self) -> None:
         self.check_domain()
+        check_prior(self.prior)
         if not isinstance(self.zero, bool):
             raise TypeError(f"zero must be True or False, got {type(self.zero).__name__}")
 
@@ -175,6 +183,14 @@ class Points(LineClass, OneColumnClass):
     @property
     def lines(self) -> Mapping[str, Line]:
         return {self.column: Line(self._points, cuts=False, zero=self.zero)}
+
+    @property
+    def prior_name(self) -> str:
+        return prior_name([self.known_domain], self.prior)
+
+    @cached_property
+    def rule_weights(self) -> Weights | None:
+        return value_weights(self.known_domain, self.zero, self.prior)
 
     @property
     def ways(self) -> tuple[str, ...]:

@@ -178,16 +178,16 @@ class Population:
         firsts, counts, scores = law_blocks(law, size)
         gaps = float(law.eta or 0) * (scores - scores.min())
         if size <= DENSE:
-            weight, rules = np.exp(-gaps), firsts % size
+            weight, rules = block_weights(law) * np.exp(-gaps), firsts % size
             summed = self._summed[rules + counts.astype(np.int64)] - self._summed[rules]
             return float(
                 np.sum(weight * summed) / np.sum(weight * counts)
             )  # no threads of linear algebra for so little
         starts, excess = self._errors
-        logs, costs = [], []
+        logs, costs, shares = [], [], np.log(block_weights(law))
         for which in range(int(firsts[-1]) // size + 1):
             held = firsts // size == which
-            begins, gap = firsts[held] - which * size, gaps[held]
+            begins, gap = firsts[held] - which * size, gaps[held] - shares[held]
             # The common refinement of the law's blocks and the error's: on each part both are constant.
             edges = np.union1d(begins, starts)
             lengths = np.diff(np.append(edges, _ids([size], size))).astype(np.float64)
@@ -237,12 +237,26 @@ def _ids(values: list[int], size: int) -> Array:
     return np.array(values, dtype=np.int64 if size < _EXACT else object)
 
 
-def law_blocks(law: BlockLaw, size: int) -> tuple[Array, Floats64, Floats64]:
-    """First ids (exact), numbers of rules and scores of a law's blocks, as arrays."""
-    assert law.lows is not None
+def _block_counts(law: BlockLaw) -> Floats64:
+    """How many rules each block of a law has."""
     counts = law.span.astype(np.float64) + 1
     for i, count in law.big.items():
         counts[i] = count
+    return counts
+
+
+def block_weights(law: BlockLaw) -> Floats64:
+    """What a rule of each block weighs beside its score, as a share of the most."""
+    if law.weights is None or law.which is None:
+        return np.ones(len(law))
+    most = max(law.weights.values)
+    return np.array([value / most for value in law.weights.values])[law.which]
+
+
+def law_blocks(law: BlockLaw, size: int) -> tuple[Array, Floats64, Floats64]:
+    """First ids (exact), numbers of rules and scores of a law's blocks, as arrays."""
+    assert law.lows is not None
+    counts = _block_counts(law)
     begins = [first for first, _ in law.segments]
     lengths = np.diff([*begins, len(law)])
     if size < _EXACT:
@@ -503,10 +517,8 @@ class Formula(Population):
 
     def expected_excess(self, law: BlockLaw) -> float:
         assert law.lows is not None
-        counts = law.span.astype(np.float64) + 1
-        for i, count in law.big.items():
-            counts[i] = count
-        weight = counts * np.exp(-float(law.eta or 0) * (law.score - law.best))
+        counts = _block_counts(law)
+        weight = counts * block_weights(law) * np.exp(-float(law.eta or 0) * (law.score - law.best))
         ends = [first for first, _ in law.segments[1:]] + [len(law)]
         parts = [
             self._disagreement(offset % self.concept.size, law.lows[first:end].astype(np.float64), counts[first:end])

@@ -22,6 +22,7 @@ from privpac.data.loops import jit
 from privpac.errors import ParameterError
 from privpac.exact import Rational, positive_int, rational, root_up
 from privpac.law import Law
+from privpac.law.weights import Weights
 from privpac.parameters import DEFAULT_LEVELS, bounds, fraction, named, whole
 
 # What one user says about one rule: a bounded integer.
@@ -329,11 +330,10 @@ class Profile:
             raise ParameterError("profiles of different classes cannot be added")
         return Profile(tuple(a + b for a, b in zip(self.steps, other.steps)), self.optimism + other.optimism)
 
-    def law(self, eta: Rational | None = None, *, base: Rational | None = None) -> Law:
-        """The exponential law over ids: weight ``e**(-eta * score)``."""
-        return Law.from_steps(
-            [(step.offset, step.starts, step.end, step.scores) for step in self.steps], eta, base=base
-        )
+    def law(self, eta: Rational | None = None, *, base: Rational | None = None, weights: Weights | None = None) -> Law:
+        """The exponential law over ids: weight ``e**(-eta * score)``, times the rule's own."""
+        steps = [(step.offset, step.starts, step.end, step.scores) for step in self.steps]
+        return Law.from_steps(steps, eta, base=base, weights=weights)
 
     def __repr__(self) -> str:
         return "<Profile>"

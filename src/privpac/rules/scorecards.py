@@ -198,6 +198,11 @@ def code_table(shapes: Sequence[CodeShape]) -> CodeTable:
     )
 
 
+def column_codes(columns: Sequence[BinnedColumn]) -> CodeTable:
+    """The codes of columns in their bins."""
+    return code_table([CodeShape(not column.is_category, column.bins, column.has_missing) for column in columns])
+
+
 def _sparse(shape: CodeShape) -> list[tuple[int, ...]]:
     """The coordinates of every code from its first that may differ from 0 on, without listing one-hot rows whole."""
     alone = (U, *([0] * (LANES - 1)))
@@ -562,6 +567,12 @@ class ScorecardPerLabel(Rule):
 _MAX_STEPS = 10_000
 
 
+def _zoom(zoom: object) -> str | None:
+    if zoom not in (None, "private"):
+        raise ParameterError(f"zoom must be 'private' or None, got {zoom!r}")
+    return None if zoom is None else "private"
+
+
 @frozen(slots=False, field_transformer=named)
 class Scorecards(WideClass):
     """Scorecards: whole points for each public bin of each column, yes above a threshold.
@@ -575,6 +586,8 @@ class Scorecards(WideClass):
         to the domains.
     steps : steps of the descent.
     top : the most points one answer can have.
+    zoom : "private" spends 3/20 of the budget on where the values of each column of numbers lie, and puts the bins
+        there, if so many people are declared that it is worth it; None spends nothing.
     classes : the labels, where there are more than two: one scorecard against the rest for each.
 
     Raises
@@ -598,6 +611,7 @@ class Scorecards(WideClass):
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
     steps: int = field(default=40, converter=whole, metadata=bounds(maximum=_MAX_STEPS))
     top: int = field(default=20, converter=whole, metadata=bounds(maximum=_MAX_TOP))
+    zoom: str | None = field(default="private", converter=_zoom, kw_only=True)
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     def __attrs_post_init__(self) -> None:
@@ -607,9 +621,7 @@ class Scorecards(WideClass):
     @cached_property
     def codes(self) -> CodeTable:
         """The public codes of the columns."""
-        return code_table(
-            [CodeShape(not column.is_category, column.bins, column.has_missing) for column in self.binned]
-        )
+        return column_codes(self.binned)
 
     # ScorecardPerLabel
 

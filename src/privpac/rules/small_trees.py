@@ -19,9 +19,9 @@ from privpac.data import Domain, UserData
 from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import as_arb
-from privpac.parameters import TREE_LEVELS, bounds, named, probability, whole
+from privpac.parameters import TREE_LEVELS, bounds, either, named, probability, whole
 from privpac.rules.base import Frozen, Rule
-from privpac.rules.enumerated import domains_of, domains_or_none
+from privpac.rules.enumerated import domains_or_none
 from privpac.rules.export.expression import Cases, Condition, Expression, Outcome
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
@@ -29,7 +29,6 @@ from privpac.rules.wide_columns import (
     Cuts,
     Test,
     WideClass,
-    binned,
     read_classes,
     read_cuts,
     read_missing,
@@ -535,6 +534,10 @@ class SmallTree(Rule):
         )
 
 
+_MOST_PAIRS = 1 << 22
+"""Pairs of tests up to which scale-free cuts are added: beyond them the law takes more than a second."""
+
+
 def _depth(depth: object) -> int:
     if depth not in (1, 2) or isinstance(depth, bool):
         raise ParameterError(f"depth must be 1 or 2, got {depth!r}; deeper trees have more cells than can be counted")
@@ -549,8 +552,11 @@ class SmallTrees(WideClass):
     ----------
     columns : mapping of names to domains, or names; None takes every feature of the data.
     depth : 2, or 1 for one question with a free label on each side.
-    cuts : at most so many cuts of every number, spread evenly over its declared values; or a number or list of values
-        for each column.  ``Floats()`` needs a list.
+    cuts : at most so many equal cuts of every number, within the typical range of a column that declares one; or a
+        number or list of values for each column.  ``Floats()`` needs a list.
+    spacing : "scale-free" adds ``steps`` cuts in every octave of the distance from zero, so that a range may be far too
+        wide; "equal" adds none.  A list of cuts or a typical range goes before it.
+    steps : halved, then 0, until the tests are few enough: at most ``max_cells`` and 2^22 pairs.
     missing : ``"own"`` (all columns) or a list of columns whose missing values are an answer of their own; None leaves
         it to the domains.
     split : prior chance that a side asks again.
@@ -567,8 +573,8 @@ class SmallTrees(WideClass):
     --------
     >>> from privpac.data import Integers
     >>> trees = SmallTrees({"age": Integers(0, 120), "dose": Integers(0, 9)})
-    >>> trees.size, str(trees.decode(0, label="cured"))
-    (230496, 'cured never')
+    >>> len(trees.tests), str(trees.decode(0, label="cured"))
+    (48, 'cured never')
     """
 
     rule_names: ClassVar[Mapping[str, Mapping[str, Any]]] = {"small-tree": {}}
@@ -577,6 +583,8 @@ class SmallTrees(WideClass):
     columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     depth: int = field(default=2, converter=_depth)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
+    spacing: str = field(default="scale-free", validator=either("scale-free", "equal"), kw_only=True)
+    steps: int = field(default=8, converter=whole, metadata=bounds(maximum=64), kw_only=True)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
     split: Fraction = field(default=Fraction(7, 10), converter=probability)
     levels: int = field(default=TREE_LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
@@ -588,17 +596,34 @@ class SmallTrees(WideClass):
         if columns is None and isinstance(self.missing, tuple):
             return
         if columns is not None and all(domain is not None for domain in columns.values()):
-            self._check_size(binned(domains_of(columns), self.cuts, self.missing))
+            _ = self.binned  # what is too wide is refused now
 
-    def _check_size(self, columns: tuple[BinnedColumn, ...]) -> None:
-        """From public numbers, before anything is spent."""
-        pairs, tests = pair_count(columns), sum(len(column.tests) for column in columns)
-        most = max(pairs, tests**2)
-        if most > self.max_cells:
-            raise TooLargeError(
-                f"these columns make {most} cells, at most {self.max_cells} are counted; use fewer cuts or columns, or "
-                "raise max_cells"
-            )
+    @cached_property
+    def _bins(self) -> tuple[tuple[BinnedColumn, ...], int]:
+        """The columns with their bins and the steps that these took, from public numbers, before anything is spent."""
+        steps = self.steps if self.spacing == "scale-free" else 0
+        while True:
+            columns = self._binned(steps)
+            pairs, tests = pair_count(columns), sum(len(column.tests) for column in columns)
+            most = max(pairs, tests**2)
+            if most <= self.max_cells and (not steps or tests**2 <= _MOST_PAIRS):
+                return columns, steps
+            if not steps:
+                raise TooLargeError(
+                    f"these columns make {most} cells, at most {self.max_cells} are counted; use fewer cuts or "
+                    "columns, or raise max_cells"
+                )
+            steps //= 2
+
+    @cached_property
+    def binned(self) -> tuple[BinnedColumn, ...]:
+        return self._bins[0]
+
+    @property
+    def spacing_words(self) -> str:
+        """How the columns are cut, for results and plans."""
+        steps = self._bins[1]
+        return f"scale-free, {steps} an octave" if steps else "equal"
 
     # What is known of the class
 

@@ -23,6 +23,7 @@ from privpac.arrays import Array, Bools, Bytes, Codes, Ints
 from privpac.data import Domain, Integers, UserData
 from privpac.data.loops import jit
 from privpac.errors import ParameterError
+from privpac.law.weights import Weights
 from privpac.result import WideInt
 from privpac.rules.base import (
     ByAgreement,
@@ -55,6 +56,7 @@ from privpac.rules.cuts import (
 from privpac.rules.enumerated import NamedColumns, domains_of, domains_or_none, frozen_columns
 from privpac.rules.export.expression import Expression
 from privpac.rules.kernels.cuts import Line
+from privpac.rules.priors import check_prior, column_weights, prior_name
 from privpac.rules.profile import Profile, Step
 
 # Labellings by cuts of one of several columns, or by single values where a column has no order.
@@ -302,6 +304,9 @@ class Stumps(NamedColumns, LineClass):
         The columns; None takes every feature of the data.
     direction : {"both", "above", "below"}
         On which sides of a cut a rule may say 1.
+    prior : {"auto", "scale-free", "uniform"}
+        What hybrid selection does before it sees data: orders of magnitude around zero weigh alike, or all rules do.
+        ``"auto"`` is scale-free if any column has more than 2,000 values.  A declared typical range always weighs more.
 
     Raises
     ------
@@ -324,9 +329,11 @@ class Stumps(NamedColumns, LineClass):
 
     domains: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     direction: str = "both"
+    prior: str = field(default="auto", repr=False)
 
     def __attrs_post_init__(self) -> None:
         check_directions(self.direction)
+        check_prior(self.prior)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -397,6 +404,14 @@ class Stumps(NamedColumns, LineClass):
     def lines(self) -> Mapping[str, Line]:
         columns = zip(self._domains.items(), self._bases)
         return {name: Line(domain.size, base, domain.ordered) for (name, domain), base in columns}
+
+    @property
+    def prior_name(self) -> str:
+        return prior_name(list(self._domains.values()), self.prior)
+
+    @cached_property
+    def rule_weights(self) -> Weights | None:
+        return column_weights(list(self._domains.values()), len(self.directions), self.prior)
 
     @property
     def _ordered(self) -> bool:

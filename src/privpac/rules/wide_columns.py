@@ -2,7 +2,8 @@
 
 A number has public cuts ``c_1 < ... < c_{B-1}`` and falls into the bin that counts the cuts below it, ``0..B-1``; a
 category's bin is its code.  A missing value has the bin after the last, where the column is declared so.  Cuts are
-given, or spread evenly over the declared values; they are never quantiles of the table.
+given, or functions of the declared values alone (:func:`equal_edges`, :func:`scale_free_edges`,
+:func:`typical_edges`); they are never quantiles of the table.
 """
 
 from __future__ import annotations
@@ -239,10 +240,70 @@ def read_missing(missing: Any) -> str | tuple[str, ...] | None:
 DEFAULT_CUTS = 15
 
 
+# Public edges: the first codes of the bins above the lowest, of ``size`` codes in the order of values
+#
+# A learner is private for any edges that do not depend on the data.  These are functions of the declaration alone.
+
+
+def equal_edges(size: int, bins: int) -> tuple[int, ...]:
+    """Edge ``u`` of ``B - 1`` at ``ceil(u size / B)``, for ``B`` the smaller of ``size`` and ``bins``.
+
+    >>> equal_edges(100, 4), equal_edges(3, 16)
+    ((25, 50, 75), (1, 2))
+    """
+    count = min(size, bins)
+    return tuple(-(-u * size // count) for u in range(1, count))
+
+
+OCTAVES = 20
+"""How often the distance from the anchor is halved: edges reach down to a millionth of the range."""
+
+
+def scale_free_edges(size: int, anchor: int, bins: int, steps: int) -> tuple[int, ...]:
+    """The equal edges, and ``steps`` more in every octave of the distance from the code ``anchor``, on both sides.
+
+    A range declared ten times too wide keeps nearly all edges among the values that occur.  Edges for ``steps`` 1, 2, 4
+    and 8 are nested.
+
+    >>> scale_free_edges(1000, 0, 2, 1)
+    (1, 2, 4, 8, 16, 32, 63, 125, 250, 500)
+    """
+    found = set(equal_edges(size, bins))
+    if size <= bins:
+        return tuple(sorted(found))
+    for length, up in ((size - anchor, True), (anchor, False)):
+        if length < 2:
+            continue
+        for octave in range(OCTAVES):
+            for m in range(steps, 2 * steps):
+                distance = -(-length * m // (2 * steps << octave))
+                found.add(anchor + distance if up else anchor - distance + 1)
+    return tuple(sorted(edge for edge in found if 1 <= edge < size))
+
+
+def typical_edges(size: int, typical: tuple[int, int], bins: int) -> tuple[int, ...]:
+    """``bins - 2`` equal bins of the codes of a typical range, and one bin on each side of it; of two bins the edge is
+    in the middle of the range.
+
+    >>> typical_edges(1000, (100, 199), 6), typical_edges(1000, (100, 199), 2)
+    ((100, 125, 150, 175, 200), (150,))
+    """
+    low, high = typical
+    width = high - low + 1
+    if size <= bins:
+        return equal_edges(size, bins)
+    count = min(bins - 2, width)
+    edges = [low - (-u * width // count) for u in range(count + 1)] if count else [low + width // 2]
+    return tuple(edge for edge in edges if 1 <= edge < size) or equal_edges(size, bins)
+
+
 def binned(
-    columns: Mapping[str, Domain], cuts: Cuts = DEFAULT_CUTS, missing: str | tuple[str, ...] | None = None
+    columns: Mapping[str, Domain],
+    cuts: Cuts = DEFAULT_CUTS,
+    missing: str | tuple[str, ...] | None = None,
+    steps: int = 0,
 ) -> tuple[BinnedColumn, ...]:
-    """Columns with their bins, from public declarations alone."""
+    """Columns with their bins, from public declarations alone; ``steps`` in an octave, 0 for equal bins."""
     for what, names in (("cuts", () if isinstance(cuts, int) else tuple(cuts)), ("missing", missing)):
         unknown = [name for name in (names if isinstance(names, tuple) else ()) if name not in columns]
         if unknown:
@@ -254,7 +315,7 @@ def binned(
         own = missing == "own" or (isinstance(missing, tuple) and name in missing)
         declared = Missing(domain.present, "own") if own else domain
         wanted = cuts if isinstance(cuts, int) else cuts.get(name, DEFAULT_CUTS)
-        column = BinnedColumn(name, declared, _edges(name, domain.present, wanted))
+        column = BinnedColumn(name, declared, _edges(name, domain.present, wanted, steps))
         if not column.tests:
             raise ParameterError(f"column {name!r} has one value only, so there is nothing to ask about it; drop it")
         if column.width > MOST_BINS:
@@ -263,8 +324,8 @@ def binned(
     return tuple(found)
 
 
-def _edges(name: str, domain: Domain, wanted: int | tuple[object, ...]) -> tuple[int, ...]:
-    """The first codes of the bins above the lowest: cut ``u`` of ``B - 1`` even ones at code ``ceil(u N / B)``."""
+def _edges(name: str, domain: Domain, wanted: int | tuple[object, ...], steps: int) -> tuple[int, ...]:
+    """The first codes of the bins above the lowest: a list wins, then a typical range."""
     if not domain.ordered:
         if isinstance(wanted, tuple):
             raise ParameterError(
@@ -279,8 +340,12 @@ def _edges(name: str, domain: Domain, wanted: int | tuple[object, ...]) -> tuple
             f"column {name!r} may hold every number, so its cuts must be public: cuts={{{name!r}: [...]}}, or declare "
             "a domain such as Grid(0, 10, 0.1)"
         )
-    count = min(domain.size, wanted + 1)
-    return tuple(-(-u * domain.size // count) for u in range(1, count))
+    typical, anchor = domain.typical_codes(), domain.anchor()
+    if typical is not None:
+        return typical_edges(domain.size, typical, wanted + 1)
+    if steps and anchor is not None:
+        return scale_free_edges(domain.size, anchor, wanted + 1, steps)
+    return equal_edges(domain.size, wanted + 1)
 
 
 def _listed(name: str, domain: Domain, values: tuple[object, ...]) -> tuple[int, ...]:
@@ -341,11 +406,19 @@ class WideClass(NamedColumns):
     @cached_property
     def binned(self) -> tuple[BinnedColumn, ...]:
         """The columns with their bins."""
+        return self._binned()
+
+    def _binned(self, steps: int = 0) -> tuple[BinnedColumn, ...]:
         if self.columns is None:
             raise ParameterError(
                 f"this class has no columns yet: {type(self).__name__}({{'age': Integers(0, 120)}}), or bind it to data"
             )
-        return binned(domains_of(self.columns), self.cuts, self.missing)
+        return binned(domains_of(self.columns), self.cuts, self.missing, steps)
+
+    def counted(self, name: str) -> int | None:
+        """How many cuts a column may have; None where they are listed."""
+        wanted = self.cuts if isinstance(self.cuts, int) else self.cuts.get(name, DEFAULT_CUTS)
+        return wanted if isinstance(wanted, int) else None
 
     def _own(self, name: str) -> bool:
         return self.missing == "own" or (isinstance(self.missing, tuple) and name in self.missing)

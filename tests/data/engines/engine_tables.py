@@ -26,6 +26,7 @@ COLUMNS: dict[str, Domain] = {
     "place": Texts(),
     "a": Integers(0, 1),
     "b": Integers(0, 1),
+    "wide": Integers(-5, 5000),
 }
 PLACES = [f"{i}/{j}/{k}" for i in "pqr" for j in "st" for k in "uvw"] + ["p", "p/s", "q/t"]
 
@@ -44,6 +45,7 @@ def table(rows: int = 150, users: int = 30, seed: int = 11) -> pl.DataFrame:
         "a": rng.integers(0, 2, rows),
         "b": rng.integers(0, 2, rows),
         "y": ((x > 4) ^ (rng.random(rows) < 0.15)).astype(np.int8),
+        "wide": x**2,
     }
     return pl.DataFrame(columns)
 

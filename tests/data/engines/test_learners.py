@@ -154,12 +154,18 @@ CASES: dict[str, Case] = {
     "trimmed mean": Case(lambda: TrimmedMean(8, "1e-2", width=4, levels=100, share="1/2", trim=6, ladder=4), law=False),
     "friendly mean": Case(lambda: FriendlyMean(8, "1e-1", width=1, levels=60, share="1/2", ladder=2), "x a", law=False),
     "small tree": Case(lambda: SmallTreeLearner(pp.SmallTrees(cuts=3), 1), "x z kind a", method="small-tree"),
+    "small tree of scale-free cuts": Case(lambda: SmallTreeLearner(pp.SmallTrees(cuts=3), 1), "wide kind"),
     "small tree of few records": Case(
         lambda: SmallTreeLearner(pp.SmallTrees(depth=1, missing="own"), 1, neighbours="replace", max_records=3),
         "x kind",
     ),
     "scorecard": Case(
         lambda: ScorecardLearner(pp.Scorecards(cuts=3), 1, delta="1e-6"), "x z kind a", law=False, method="scorecard"
+    ),
+    "scorecard in private ranges": Case(
+        lambda: ScorecardLearner(pp.Scorecards(steps=5, zoom="private"), 20, delta="1e-3", public_n_users=400),
+        "x wide kind a",
+        law=False,
     ),
     "scorecard with chances, of few records": Case(
         lambda: ScorecardLearner(

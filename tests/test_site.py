@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -82,23 +83,23 @@ def test_every_command_of_the_first_ten_minutes_runs(tmp_path: Path, monkeypatch
     page = (DOCS / "start.md").read_text(encoding="utf-8")
     commands = [
         line
-        for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-        for line in block.splitlines()
+        for block in re.findall(r"^ *```sh\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL)
+        for line in textwrap.dedent(block).splitlines()
     ]
     assert len(commands) > 5
-    script("tables").write_visits(tmp_path / "visits.csv")
     monkeypatch.chdir(tmp_path)
     warnings.simplefilter("ignore")
+    exec(page.partition("```python\n")[2].partition("```")[0], {})  # writes the table
     for line in commands:
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as stop:
             cli.main()
         assert not stop.value.code, line
     assert {path.name for path in tmp_path.iterdir()} >= {
-        "budget.db",
-        "cut.html",
-        "tree.html",
-        "tree.json",
+        "budget.ledger",
+        "rule.html",
+        "rule.json",
+        "tests.csv",
         "predictions.csv",
     }
 

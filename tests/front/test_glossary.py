@@ -27,7 +27,8 @@ def words(cell: str) -> list[str]:
 
 
 def rows() -> list[list[list[str]]]:
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|") and "---" not in line]
+    options = PAGE.read_text().partition("## Options")[2]
+    lines = [line for line in options.splitlines() if line.startswith("|") and "---" not in line]
     table = lines[1 : next(i for i, line in enumerate(lines) if line.startswith("| code"))]
     return [[words(cell) for cell in line.strip("|").split("|")[1:]] for line in table]
 

@@ -30,6 +30,7 @@ from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Evaluation, EvaluationCertificate
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of
+from privpac.ledger import LedgerLike
 from privpac.methods.base import Learner
 from privpac.methods.registry import METHODS, class_of_rules, takes
 from privpac.result import Released
@@ -133,14 +134,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         public_n_users: int | None = None,
         classes: Sequence[Any] | None = None,
         on_invalid: str | None = None,
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         tree: VC1Tree | str | None = None,
         delta: Rational = 0,
         records_per_user: int | None = None,
         people: str | None = None,
         unit: str | None = None,
         evaluate: Rational | None = None,
-        certify: ColumnLike = None,
+        certify: Rational | None = None,
         calibrate: Rational | None = None,
         schema: Schema | str | Path | None = None,
         on_invalid_label: str | None = None,

@@ -26,6 +26,7 @@ from privpac.distributions.histogram import equal_bins
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Unit, positive_int
+from privpac.ledger import LedgerLike
 from privpac.rng import PublicCoins
 from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags
 
@@ -143,7 +144,7 @@ class PrivateHistogram(PrivateDensity):
         stages: int | str = "auto",
         neighbours: str = "add-remove",
         on_invalid: str | None = None,
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
         schema: Schema | str | Path | None = None,
         noise: Any = None,
@@ -230,7 +231,7 @@ class PrivateGaussian(PrivateDensity):
         domains: Domains = None,
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
     ) -> None:
         self.radius = radius

@@ -8,7 +8,6 @@ private estimator both spend: their epsilons add up.
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from privpac.distributions.quantiles.quantile_learner import ColumnQuantiles
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import positive_int
+from privpac.ledger import LedgerLike
 from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags
 
 _MAX_QUANTILES = 1000
@@ -81,7 +81,7 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         domains: Domains = None,
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
     ) -> None:
         self.n_quantiles = n_quantiles

@@ -8,7 +8,6 @@ other part chooses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from privpac.errors import ParameterError
 from privpac.evaluation.select_model import SearchLearner
 from privpac.evaluation.together import part_budget
 from privpac.exact import Rational
-from privpac.guarantee import Guarantee
+from privpac.ledger import LedgerLike
 from privpac.sklearn.classifier import PrivateRuleClassifier
-from privpac.sklearn.estimator import ColumnLike, GroupsAsked, Matrix, Tags
+from privpac.sklearn.estimator import ColumnLike, Matrix, PrivateModel, Tags
 
 FIXED = (
     "epsilon",
@@ -43,7 +42,7 @@ FIXED = (
 MAX_SETTINGS = 256
 
 
-class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The best setting of a private classifier, with ``epsilon``-differential privacy per person for all of it.
 
     Parameters
@@ -89,7 +88,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
         epsilon: Rational = 1.0,
         share: Rational = "1/2",
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
     ) -> None:
         self.estimator = estimator
@@ -132,14 +131,9 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         self.best_estimator_ = best.set_params(**self.best_params_)
         self.released_, self.classes_ = best.released_, best.classes_
         self.n_features_in_ = best.n_features_in_
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
         return self
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the whole search promises, and for whom."""
-        check_is_fitted(self, "best_estimator_")
-        found: Guarantee = self.best_estimator_.guarantee_
-        return found
 
     @property
     def rule_(self) -> Any:

@@ -55,17 +55,25 @@ class PrivateSearchCV(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ig
         Privacy loss of the whole search.
     share : rational
         Part of the people who choose; the others learn, each setting with an equal part of epsilon.
-    ledger : path, optional
+    ledger : path or BudgetLedger, optional
         A budget ledger; a fit spends once.
     unit : {"user", "item"}, optional
         As for :class:`PrivateRuleClassifier`.
 
     Attributes
     ----------
-    best_params_, best_estimator_
-        The setting that was chosen, and the classifier with its rule.
-    guarantee_, released_, rule_, classes_
-        Those of the whole search.
+    best_params_ : dict
+        The setting that was chosen.
+    best_estimator_ : PrivateRuleClassifier
+        The classifier with its rule.
+    released_ : Released
+        The result of the whole search; ``print(search)`` prints it.
+    guarantee_ : Guarantee
+        The promise of the whole search.
+    rule_ : Rule
+        The chosen rule.
+    classes_, n_features_in_, feature_names_in_
+        As scikit-learn defines them.
 
     Raises
     ------
@@ -74,9 +82,9 @@ class PrivateSearchCV(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ig
 
     Examples
     --------
-    >>> import numpy as np, privpac as pp
+    >>> import numpy as np
     >>> X, people = np.arange(1000).reshape(-1, 1) % 100, np.arange(1000) // 2
-    >>> model = PrivateRuleClassifier(domains=[pp.Integers(0, 99)], classes=[False, True])
+    >>> model = PrivateRuleClassifier(domains=[(0, 99)], classes=[False, True])
     >>> search = PrivateSearchCV(model, {"rule": ["threshold", "interval"]}, epsilon=4)
     >>> str(search.fit(X, X[:, 0] > 60, groups=people).guarantee_)
     '(4, 0)-DP per user, add-remove'
@@ -110,7 +118,27 @@ class PrivateSearchCV(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ig
         return {", ".join(f"{name}={value!r}" for name, value in one.items()) or "as given": one for one in settings}
 
     def fit(self, X: Matrix, y: ColumnLike, groups: ColumnLike = None) -> PrivateSearchCV:
-        """Learn every setting on some people, choose among them on the others; ``groups`` names everybody's rows."""
+        """Learn every setting on some people, choose among them on the others; ``groups`` names everybody's rows.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            The records; frames of pandas, polars and others are read by column name.
+        y : array, series or list
+            The label of each row.
+        groups : array, series or list, optional
+            The person of each row, by any id.  Without it single rows are protected.
+
+        Returns
+        -------
+        PrivateSearchCV
+            This estimator, fitted.
+
+        Raises
+        ------
+        ParameterError, SchemaError
+            Before anything is spent.
+        """
         settings = self._settings()
         best = clone(self.estimator).set_params(ledger=self.ledger, unit=self.unit)
         unit, columns, target, features = best._read(X, y, groups)
@@ -142,7 +170,18 @@ class PrivateSearchCV(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ig
         return self.best_estimator_.rule_
 
     def predict(self, X: Matrix) -> Array:
-        """What the chosen rule says, for each row."""
+        """What the chosen rule says, for each row.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Values of ``classes_``.
+        """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 

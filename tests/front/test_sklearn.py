@@ -286,6 +286,8 @@ BAD: list[tuple[dict[str, Any], Any, Any, Any, type[Exception], str]] = [
     ({"domains": {"age": (0, 99), "dose": (0.0, 5.0)}}, None, None, None, ParameterError, "'dose'.*without a step"),
     ({"domains": {"age": (0, 99), "dose": None}}, None, None, None, ParameterError, r"\['dose'\] have no domain"),
     ({"domains": "0:99"}, None, None, None, TypeError, "domains must be a list"),
+    ({"domains": (0, 99)}, None, None, None, TypeError, r"\[\(0, 99\), "),
+    ({"domains": range(9)}, None, None, None, TypeError, "domains must be a list"),
     ({"domains": 7}, None, None, None, TypeError, "domains must be a list"),
     ({"domains": DOMAINS | {"age": pp.Integers(0, 50)}}, None, None, None, SchemaError, "column 'age': .* outside"),
     ({"classes": [0]}, None, None, None, ParameterError, "classes"),

@@ -319,10 +319,12 @@ class PrivateEstimator(PrivateModel):
         """Whether somebody declared the columns; both ways at once are refused."""
         if self.domains is not None and self.schema is not None:
             raise ParameterError("domains= and schema= both declare the columns; give one of them")
-        if isinstance(self.domains, str) or not isinstance(self.domains, (Mapping, Sequence, type(None))):
+        listed = isinstance(self.domains, Sequence) and not isinstance(self.domains, (str, range))
+        bounds = isinstance(self.domains, tuple) and all(isinstance(end, (int, float)) for end in self.domains)
+        if self.domains is not None and not isinstance(self.domains, Mapping) and (not listed or bounds):
             raise TypeError(
                 "domains must be a list of domains, one for each column, or a mapping from names to domains, such as "
-                f"[(0, 99), ['f', 'm']] or {{'age': (0, 99)}}, got {type(self.domains).__name__}"
+                f"[(0, 99), ['f', 'm']] or {{'age': (0, 99)}}, got {str(self.domains)[:40]!r}"
             )
         return self.domains is not None or self.schema is not None
 

@@ -45,6 +45,8 @@ MAX_EPSILON = 200
 of ``e**epsilon`` leave the range of a float."""
 DEFAULT_BETA = Fraction(1, 20)
 """The probability with which a promised accuracy may fail, where none is named."""
+CHUNK_ROWS = 1 << 21
+"""Rows that a stream has in work at a time: a few hundred MiB with a handful of columns."""
 DEFAULT_LEVELS = 840
 """Steps in which a person's vote is counted: all numbers of records up to 8 divide it, and 10, 12, 14, 15."""
 TREE_LEVELS = 720_720

@@ -482,7 +482,7 @@ class Released(Shown):
         shown = {name: value for name, value in self.parameters.items() if name != BUDGET_LEFT}
         if not hasattr(self.value, "predict"):
             numbers = ", ".join(f"{name} = {_plain(value)}" for name, value in shown.items())
-            lines += [", ".join(text for text in (self.learner, numbers) if text)] if self.learner or numbers else []
+            lines += [", ".join(text for text in (self.learner, numbers) if text)] if numbers else []
         if BUDGET_LEFT in self.parameters:
             lines.append(f"{BUDGET_LEFT}: {self.parameters[BUDGET_LEFT]}")
         return "\n".join([*lines, *(f"warning: {line}" for line in self.warnings)])

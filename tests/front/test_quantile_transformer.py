@@ -1,4 +1,4 @@
-"""The transformer of private quantiles: scikit-learn's contract, one spend for all columns, ranks and back."""
+"""The transformer of private quantiles: one spend for all columns, ranks and back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
 from privpac.data import Categories, Integers
@@ -24,15 +24,6 @@ RNG = np.random.default_rng(4)
 X = np.column_stack([RNG.integers(0, 100, 3000), RNG.integers(0, 1000, 3000)])
 WHO = np.repeat(np.arange(1500), 2)
 DOMAINS = [Integers(0, 99), Integers(0, 999)]
-
-
-def _expected(estimator: Any) -> dict[str, str]:
-    return {"check_fit_idempotent": "two fits draw twice from the system's randomness, which has no seed"}
-
-
-@parametrize_with_checks([PrivateQuantileTransformer()], expected_failed_checks=_expected)
-def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 def test_ranks_are_close_and_back_again() -> None:
@@ -105,3 +96,30 @@ def test_bad_requests_are_refused_before_they_spend(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="2 columns were fitted"):
         model.inverse_transform([[0.5]])
     PrivateQuantileTransformer(domains=DOMAINS, ledger=tmp_path / "b.db").fit(X, groups=WHO)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "numpy"])
+def test_set_output_gives_frames_with_the_names_of_the_columns(kind: str) -> None:
+    frames: dict[str, Any] = {
+        "pandas": pd.DataFrame({"age": X[:, 0], "pay": X[:, 1]}, index=np.arange(3000) + 7),
+        "polars": pl.DataFrame({"age": X[:, 0], "pay": X[:, 1]}),
+        "numpy": X,
+    }
+    table = frames[kind]
+    names = ["x0", "x1"] if kind == "numpy" else ["age", "pay"]
+    model = PrivateQuantileTransformer(2, domains=["0:99", (0, 999)]).fit(table, groups=WHO)
+    assert model.get_feature_names_out().tolist() == names
+    plain = model.transform(table)
+    assert isinstance(plain, np.ndarray)
+    as_pandas = model.set_output(transform="pandas").transform(table)
+    assert isinstance(as_pandas, pd.DataFrame)
+    assert list(as_pandas.columns) == names
+    np.testing.assert_array_equal(as_pandas.to_numpy(), plain)
+    if kind == "pandas":
+        assert as_pandas.index.equals(table.index)
+    as_polars = model.set_output(transform="polars").transform(table)
+    assert isinstance(as_polars, pl.DataFrame)
+    assert as_polars.columns == names
+    if kind != "numpy":
+        with pytest.raises(ValueError, match="feature names"):
+            model.transform(table[["pay", "age"]])

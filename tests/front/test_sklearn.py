@@ -13,9 +13,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -42,10 +42,24 @@ RANDOM = "a private fit draws fresh secret coins, so two fits on the same data m
 
 
 def _expected(_: Any) -> dict[str, str]:
-    return {"check_classifier_data_not_an_array": RANDOM, "check_fit_idempotent": RANDOM}
+    return dict.fromkeys(
+        ("check_classifier_data_not_an_array", "check_fit_idempotent", "check_supervised_y_2d"), RANDOM
+    )
 
 
-@parametrize_with_checks([PrivateRuleClassifier()], expected_failed_checks=_expected)
+CONTRACT = parametrize_with_checks(
+    [
+        PrivateRuleClassifier(),
+        PrivateHistogram(),
+        PrivateGaussian(),
+        PrivateQuantileTransformer(),
+        PrivateSearchCV(PrivateRuleClassifier(), {"rule": ["stump", None]}),
+    ],
+    expected_failed_checks=_expected,
+)
+
+
+@pytest.mark.parametrize(CONTRACT.args[0], list(CONTRACT.args[1]), **CONTRACT.kwargs)
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -123,10 +137,11 @@ def test_dir_of_an_estimator_names_what_it_has_and_never_raises(name: str) -> No
     """scikit-learn's ``dir`` reads every property; tab completion must survive that, whatever was declared."""
     estimator = clone(ESTIMATORS[name])
     assert {"fit", "get_params"} <= set(dir(estimator))
-    assert not {"guarantee_", "rule_", "predict_proba", "evaluation_", "mean_", "quantiles_"} & set(dir(estimator))
+    if "__dir__" in vars(BaseEstimator):  # not before scikit-learn 1.9
+        assert not {"guarantee_", "rule_", "predict_proba", "evaluation_", "mean_", "quantiles_"} & set(dir(estimator))
     fitted = estimator.fit(np.arange(40).reshape(-1, 1) % 10, np.arange(40) % 2, groups=np.arange(40))
     assert {"fit", "guarantee_", "released_"} <= set(dir(fitted))
-    assert ("predict_proba" in dir(fitted)) == (name == "scorecard")
+    assert hasattr(fitted, "predict_proba") == (name == "scorecard")
     if "schema" in estimator.get_params(deep=False):
         odd = clone(estimator).set_params(schema="no-such-file.toml", domains=[pp.Floats()])
         assert "fit" in dir(odd)
@@ -267,7 +282,13 @@ BAD: list[tuple[dict[str, Any], Any, Any, Any, type[Exception], str]] = [
     ({"domains": {"age": pp.Integers(0, 99)}}, None, None, None, ParameterError, "no domain"),
     ({"domains": DOMAINS | {"weight": pp.Floats()}}, None, None, None, ParameterError, "weight"),
     ({"domains": [pp.Floats()]}, None, None, None, ParameterError, "2 columns but 1 domains"),
-    ({"domains": {"age": (0, 99), "dose": (0, 5)}}, None, None, None, TypeError, "Domain"),
+    ({"domains": {"age": {0, 99}, "dose": (0, 5)}}, None, None, None, TypeError, "'age' must be a Domain"),
+    ({"domains": {"age": (0, 99), "dose": (0.0, 5.0)}}, None, None, None, ParameterError, "'dose'.*without a step"),
+    ({"domains": {"age": (0, 99), "dose": None}}, None, None, None, ParameterError, r"\['dose'\] have no domain"),
+    ({"domains": "0:99"}, None, None, None, TypeError, "domains must be a list"),
+    ({"domains": (0, 99)}, None, None, None, TypeError, r"\[\(0, 99\), "),
+    ({"domains": range(9)}, None, None, None, TypeError, "domains must be a list"),
+    ({"domains": 7}, None, None, None, TypeError, "domains must be a list"),
     ({"domains": DOMAINS | {"age": pp.Integers(0, 50)}}, None, None, None, SchemaError, "column 'age': .* outside"),
     ({"classes": [0]}, None, None, None, ParameterError, "classes"),
     ({"classes": [1, 1]}, None, None, None, ParameterError, "classes"),
@@ -486,3 +507,161 @@ def test_transformers_and_densities_take_lists() -> None:
     assert bars.score_samples([[0], [9]]).shape == (2,)
     law = PrivateGaussian(on_invalid="drop").fit([*rows, ["x"]], groups=[*people, 0])
     assert np.isfinite(law.score_samples([[0], [9]])).all()
+
+
+# What is declared, in every form and for every kind of table.
+
+TABLES: dict[str, Any] = FRAMES | {"numpy": np.column_stack([AGE, DOSE])}
+FORMS: dict[str, tuple[Any, Any]] = {
+    "tuples": ((0, 99), (0, 5, 0.1)),
+    "texts": ("0:99", "0:5:0.1"),
+    "range": (range(100), "0:5:0.1"),
+    "domains": tuple(DOMAINS.values()),
+    "mixed": (pp.Integers(0, 99), (0, 5, 0.1)),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("form", FORMS)
+def test_domains_take_every_form_of_features_by_name_and_by_position(form: str, table: str) -> None:
+    X, listed = TABLES[table], FORMS[form]
+    ways: list[Any] = [list(listed), listed, dict(enumerate(listed))]
+    ways += [] if table == "numpy" else [dict(zip(("age", "dose"), listed))]
+    for domains in ways:
+        fitted = clone(model(domains=domains, classes=[0, 1])).fit(X, Y, groups=WHO)
+        assert list(fitted.rule_.features.values()) == list(DOMAINS.values())
+        assert (fitted.predict(X) == Y).all()
+
+
+def test_every_estimator_takes_the_same_forms() -> None:
+    X = AGE[:, None]
+    assert PrivateHistogram(bins=None, domains=["0:99"]).fit(X, groups=WHO).sample(2).shape == (2, 1)
+    assert PrivateGaussian(domains=["number"]).fit(X, groups=WHO).mean_.shape == (1,)
+    assert PrivateQuantileTransformer(1, domains=[(0, 99)]).fit(X, groups=WHO).transform([[50]]).shape == (1, 1)
+    search = PrivateSearchCV(model(domains=[(0, 99)], classes=[0, 1]), {"rule": ["stump"]})
+    assert search.fit(X, Y, groups=WHO).predict(X).shape == (N,)
+
+
+def test_lists_of_names_and_missing_values_are_declared_in_the_same_words() -> None:
+    sites = np.where(Y, "north", "south")
+    for X in (pd.DataFrame({"site": sites}), pl.DataFrame({"site": sites})):
+        assert (model(domains={"site": ["south", "north"]}).fit(X, Y, groups=WHO).predict(X) == Y).all()
+    gaps = np.where(AGE == 5, np.nan, AGE)[:, None]
+    fitted = model(domains=["0:99,missing=own"], rule="small-tree", classes=[0, 1]).fit(gaps, Y, groups=WHO)
+    assert set(fitted.predict(gaps)) == {0, 1}
+
+
+@pytest.mark.parametrize("domains", [None, {"age": (0, 99)}, {"age": (0, 99), "site": None}])
+def test_a_column_of_texts_without_a_domain_is_told_what_to_write(domains: Any) -> None:
+    sites = np.where(Y, "north", "south")
+    for X in (pd.DataFrame({"age": AGE, "site": sites}), pl.DataFrame({"age": AGE, "site": sites})):
+        with pytest.raises(ParameterError, match=r"\['site'\].*domains=.*privpac domains"):
+            model(domains=domains).fit(X, Y, groups=WHO)
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        (np.array([["secret"], ["hidden"]]), "domains=.*privpac domains"),
+        (np.array([["secret"], [1]], dtype=object), "domains=.*privpac domains"),
+        ([["secret"], ["hidden"]], "domains=.*privpac domains"),
+        (np.array([4711.0, 4712.0]), "got 1D array. Reshape your data"),
+        (np.array([[4711 + 1j], [4712]]), "Complex data not supported"),
+        (pd.DataFrame({"a": ["secret", "hidden"]}), "domains=.*privpac domains"),
+    ],
+    ids=range(6),
+)
+def test_no_message_quotes_a_value_of_the_table(X: Any, said: str) -> None:
+    for estimator in (PrivateRuleClassifier(classes=[0, 1]), PrivateHistogram(), PrivateQuantileTransformer()):
+        with pytest.raises(ParameterError, match=said) as caught:
+            estimator.fit(X, [0, 1], groups=["a", "b"])
+        assert not any(value in str(caught.value) for value in ("secret", "hidden", "4711", "4712"))
+        assert caught.value.__context__ is None
+
+
+# Groups through scikit-learn's tools, with metadata routing and without.
+
+
+def test_cross_validate_hands_groups_to_every_fold() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ItemLevelWarning)
+        for X in TABLES.values():
+            told: dict[str, Any] = {"cv": GroupKFold(3), "return_estimator": True, "error_score": "raise"}
+            base = model(domains=list(DOMAINS.values()), classes=[0, 1])
+            plain = cross_validate(base, X, Y, groups=WHO, params={"groups": WHO}, **told)
+            with sklearn.config_context(enable_metadata_routing=True):
+                routed = cross_validate(base, X, Y, params={"groups": WHO}, **told)
+            for found in (plain, routed):
+                assert {one.guarantee_.unit for one in found["estimator"]} == {"user"}
+                assert found["test_score"].min() > 0.99
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pl.Series])
+def test_groups_of_any_kind_reach_a_pipeline_and_its_search(kind: Any) -> None:
+    people, X = kind(WHO.tolist()), FRAMES["pandas"]
+    pipe = make_pipeline(FunctionTransformer(feature_names_out="one-to-one"), model(classes=[0, 1]))
+    grid: dict[str, Any] = {
+        "param_grid": {"privateruleclassifier__rule": ["stump"]},
+        "cv": GroupKFold(2),
+        "error_score": "raise",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ItemLevelWarning)
+        named = GridSearchCV(pipe, **grid).fit(X, Y, groups=people, privateruleclassifier__groups=people)
+        with sklearn.config_context(enable_metadata_routing=True):
+            routed = GridSearchCV(pipe, **grid).fit(X, Y, groups=people)
+    for found in (named, routed):
+        assert found.best_estimator_[-1].guarantee_.unit == "user"
+
+
+def test_a_private_transformer_in_front_gets_its_groups_and_both_spend(tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    with pp.BudgetLedger.create(path, epsilon=50, dataset="d") as ledger:
+        ranks = PrivateQuantileTransformer(3, epsilon=8, domains=[(0, 99), (0, 5, 0.1)], ledger=path)
+        pipe = make_pipeline(ranks, model(domains=None, classes=[0, 1], ledger=path))
+        with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+            warnings.simplefilter("ignore", WeakGuaranteeWarning)
+            fitted = pipe.fit(FRAMES["pandas"], Y, groups=WHO)
+        assert [step.guarantee_.unit for step in fitted] == ["user", "user"]
+        assert [line.eps for line in ledger.history()] == [8, 20]
+        assert len(fitted.predict(FRAMES["pandas"])) == N
+
+
+# What is printed and shown.
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_fitted_estimator_prints_what_its_release_prints(name: str) -> None:
+    estimator = clone(ESTIMATORS[name])
+    assert str(estimator) == repr(estimator)
+    fitted = estimator.fit(np.arange(40).reshape(-1, 1) % 10, np.arange(40) % 2, groups=np.arange(40))
+    assert str(fitted) == str(fitted.released_)
+    assert "for each person" in str(fitted)
+    assert repr(fitted).startswith(type(fitted).__name__ + "(")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_notebook_shows_the_diagram_and_what_was_released(name: str) -> None:
+    estimator = clone(ESTIMATORS[name])
+    before = estimator._repr_mimebundle_()
+    assert type(estimator).__name__ in before["text/html"]
+    assert "class='privpac'" not in before["text/html"]
+    fitted = estimator.fit(np.arange(40).reshape(-1, 1) % 10, np.arange(40) % 2, groups=np.arange(40))
+    page = fitted._repr_mimebundle_()["text/html"]
+    assert "sk-top-container" in page
+    assert page.count("class='privpac'") == 1
+    assert fitted.guarantee_.short in page
+    assert "class='privpac'" in fitted._repr_html_()
+    assert type(estimator).__name__ in make_pipeline(FunctionTransformer(), fitted)._repr_html_()
+    with sklearn.config_context(display="text"):
+        assert list(fitted._repr_mimebundle_()) == ["text/plain"]
+
+
+def test_a_ledger_may_be_a_path_or_open(tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    with pp.BudgetLedger.create(path, epsilon=3, dataset="d") as ledger:
+        for where in (path, str(path), ledger):
+            fitted = clone(model(epsilon=1, classes=[0, 1], ledger=where)).fit(FRAMES["polars"], Y, groups=WHO)
+        assert fitted.released_.parameters["budget left"] == "ε = 0 of 3"
+    with pytest.raises(TypeError, match="ledger must be"):
+        model(ledger=7).fit(FRAMES["polars"], Y, groups=WHO)

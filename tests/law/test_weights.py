@@ -15,7 +15,7 @@ from privpac.errors import LawError
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw, whole_law
 from privpac.law.sampling import Filter, sample_steps
-from privpac.law.weights import Weights, split
+from privpac.law.weights import Weights, split_runs
 from privpac.testing import SeededRng, insecure_randomness
 
 SIZE = 12
@@ -119,7 +119,7 @@ def test_split_keeps_the_values(edges: set[int], cuts: set[int], seed: int) -> N
     places = sorted(edges)
     blocks = [(a, int(rng.integers(a, b))) for a, b in pairwise(places)]
     begins = np.array([0, *sorted(cuts)], np.uint64)
-    low, span, source = split(
+    low, span, source = split_runs(
         np.array([a for a, _ in blocks], np.uint64), np.array([b - a for a, b in blocks], np.uint64), begins
     )
     found = [(x, int(i)) for a, s, i in zip(low.tolist(), span.tolist(), source) for x in range(a, a + s + 1)]

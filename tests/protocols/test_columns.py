@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Texts
 from privpac.device.columns import INVALID, DeviceColumn, encode, exact
 from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.domains import column_of, domain_of
+from privpac.protocols.domains import column_of, declared_domain
 
 DOMAINS: dict[str, Domain] = {
     "integers": Integers(-3, 20),
@@ -35,7 +35,7 @@ def test_codes_are_those_of_the_domain_and_survive_the_manifest(name: str) -> No
     domain = DOMAINS[name]
     column = DeviceColumn.read(column_of("x", domain).write())
     assert column.size == domain.size
-    back = domain_of(column)
+    back = declared_domain(column)
     assert back == domain or name == "numbered"
     low, high = domain.value_range()
     for code in {low, low + 1, (low + high) // 2, high}:

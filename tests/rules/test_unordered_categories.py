@@ -23,7 +23,7 @@ from privpac.methods import HybridSelection, PrivateMedian
 from privpac.methods.agreement.agreement_learner import AgreedRules
 from privpac.methods.registry import default_rules
 from privpac.protocols import LocalProtocol
-from privpac.protocols.domains import column_of, domain_of
+from privpac.protocols.domains import column_of, declared_domain
 from privpac.report.rule import class_of
 from privpac.result import rule_from_dict, rule_to_dict
 from privpac.rules.hierarchies import BranchThresholds, PathTree, VC1Tree, graft
@@ -245,7 +245,7 @@ def test_an_order_survives_every_way_of_writing_it(names: list[str], ordered: bo
     domain = Categories(names, ordered=ordered)
     assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
     assert parse_domain(domain_text(domain).removeprefix("=")) == domain
-    assert domain_of(column_of("x", domain)) == domain
+    assert declared_domain(column_of("x", domain)) == domain
     for kept in (domain, Missing(domain, "own")):
         assert parse_schema(Schema(columns={"x": kept}).to_toml()).columns["x"] == kept
         assert kept.ordered is ordered

@@ -28,19 +28,19 @@ from privpac.exact import rational
 _LARGEST = 10**300
 
 
-def read_candidates(candidates: Any, features: Mapping[str, Domain | None]) -> Any:
+def candidates_from(candidates: Any, features: Mapping[str, Domain | None]) -> Any:
     """Candidates with every text replaced by the law it names; all else stays as it is.
 
-    >>> laws = read_candidates(["short=expon:scale=20", "long=gamma:a=2,scale=60"], {})
+    >>> laws = candidates_from(["short=expon:scale=20", "long=gamma:a=2,scale=60"], {})
     >>> {name: float(law.mean()) for name, law in laws.items()}
     {'short': 20.0, 'long': 120.0}
     """
     if isinstance(candidates, Mapping):
-        return {name: read_candidate(law, features) for name, law in candidates.items()}
+        return {name: candidate_from(law, features) for name, law in candidates.items()}
     if not isinstance(candidates, (list, tuple)) or not any(isinstance(law, str) for law in candidates):
         return candidates
     pairs = [_named(law) if isinstance(law, str) else (f"candidate {i}", law) for i, law in enumerate(candidates)]
-    return {name: read_candidate(law, features) for name, law in _once(pairs)}
+    return {name: candidate_from(law, features) for name, law in _once(pairs)}
 
 
 def candidate_files(candidates: Iterable[str]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def candidate_files(candidates: Iterable[str]) -> dict[str, str]:
     return {name: law for name, law in map(_named, candidates) if law.endswith(".json")}
 
 
-def read_candidate(law: Any, features: Mapping[str, Domain | None]) -> Any:
+def candidate_from(law: Any, features: Mapping[str, Domain | None]) -> Any:
     """One candidate; edges in a file are those of the first feature."""
     if not isinstance(law, str):
         return law

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from privpac.api.candidates import read_candidates
+from privpac.api.candidates import candidates_from
 from privpac.api.learn import release_rule, warn_item_level
 from privpac.api.tables import Data, Declared, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
@@ -166,7 +166,7 @@ def selector_for(
 ) -> HypothesisSelector:
     """The learner that ``select_distribution`` would run; data are not needed.  Options that are None count as not
     given; ``domains`` are needed only for candidates and bins given as text."""
-    candidates = read_candidates(candidates, domains or {})
+    candidates = candidates_from(candidates, domains or {})
     given = _given(HypothesisSelector, options, "selection")
     if "bins" in given:
         given["bins"] = bins_from_text(given["bins"], domains or {})

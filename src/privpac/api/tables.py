@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 from attrs import frozen
 
 from privpac.data.domains import Domain
-from privpac.data.engines.stream import CHUNK_ROWS, StreamedUsers
 from privpac.data.readers import (
     AS_USUAL,
     CsvFormat,
@@ -37,13 +36,14 @@ from privpac.data.readers import (
 )
 from privpac.data.schema_file import OPEN, Schema, TableFields, shows, shows_fields, table_spec
 from privpac.data.spec import TableSpec, read_features
-from privpac.data.suggest import suggest_domains
 from privpac.data.users import UserData, Users
 from privpac.errors import DeclarationError, ParameterError, PrivpacError, did_you_mean
 from privpac.guarantee import Unit
+from privpac.parameters import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from privpac.data.engines.spark import SparkUsers
+    from privpac.data.engines.stream import StreamedUsers
 
 _ENGINES = ("auto", "memory", "stream", "spark")
 LARGE = 1 << 29
@@ -107,6 +107,8 @@ def scan(
     'released'
     """
     no_format(CsvFormat(separator, header, names))
+    from privpac.data.engines.stream import StreamedUsers  # most tables fit into memory
+
     return StreamedUsers.scan(path, table_spec(spec, fields), chunk_rows=chunk_rows, spill=spill, progress=progress)
 
 
@@ -176,6 +178,8 @@ def users_of_files(path: TablePath, spec: TableSpec, *, engine: str = "auto", wr
         return UserData.of_files(path, spec, written)
     no_format(written)
     if engine == "stream":
+        from privpac.data.engines.stream import StreamedUsers
+
         return StreamedUsers.scan(path, spec)
     from privpac.data.engines.spark import read_parquet
 
@@ -365,6 +369,8 @@ def _suggested(data: Any, said: Mapping[str, Any], written: CsvFormat) -> Schema
     where = data[0] if isinstance(data, (list, tuple)) else data
     alone = "user" in said and said["user"] is None
     csv: dict[str, Any] = {"separator": written.separator, "header": written.header, "names": written.names}
+    from privpac.data.suggest import suggest_domains
+
     return suggest_domains(
         where, user=said.get("user"), label=said.get("label"), unit=Unit.ITEM if alone else Unit.USER, **csv
     )

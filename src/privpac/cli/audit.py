@@ -48,7 +48,7 @@ VIOLATED = 5
         "draws": "Draws compared with the law on each of a few datasets, for an exact audit; 0 for none.",
     },
 )
-def audit(
+def audit_command(
     table: Annotated[str | None, typer.Argument(hidden=True)] = None,
     rule: Annotated[str | None, typer.Option("--rule", "-r", help=f"Audit a learner of: {', '.join(RULES)}.")] = None,
     feature: Annotated[

@@ -17,8 +17,8 @@ from privpac.papers.rates import TABLES, table
 from privpac.parameters import DEFAULT_BETA, read_epsilon
 
 
-@app.command()
-def bounds(
+@app.command("bounds")
+def bounds_command(
     name: Annotated[str, typer.Argument(help=f"Which table: {', '.join(TABLES)}.")],
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="Privacy loss.")] = "1",
     delta: Annotated[str, typer.Option("--delta", "-d", help="For (epsilon, delta)-DP.")] = "1e-6",

@@ -17,7 +17,7 @@ from privpac.data.check import DataCheck
 
 
 @command(labels=None, classes=True, engine=Engine)
-def check(job: Job, max_records: MaxRecords = None, json: Json = False) -> None:
+def check_command(job: Job, max_records: MaxRecords = None, json: Json = False) -> None:
     """Show what is read of a table, what is repaired or dropped, and why: for the curator only, spends nothing.
 
     privpac check visits.csv --user patient --label died --feature age=0:110 --on-invalid clamp

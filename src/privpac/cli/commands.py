@@ -58,7 +58,7 @@ def _commands(source: Path) -> Iterator[tuple[bool, str, str]]:
                 grouped = isinstance(mark, ast.Call) and any(keyword.arg == "group" for keyword in mark.keywords)
                 if isinstance(mark, ast.Call) and kind in ("app.command", "command") and not grouped:
                     names = mark.args if kind == "app.command" else []
-                    name = ast.literal_eval(names[0]) if names else node.name.replace("_", "-")
+                    name = ast.literal_eval(names[0]) if names else node.name.removesuffix("_command").replace("_", "-")
                     yield False, name, (ast.get_docstring(node) or "").partition("\n\n")[0]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for keyword in node.value.keywords:

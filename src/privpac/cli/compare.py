@@ -66,7 +66,7 @@ _REFUSED = (
         "seed": "Seed of the drawn data sets.",
     },
 )
-def compare(
+def compare_command(
     table: Annotated[
         str | None, table_argument("A public .parquet or .csv file, or a glob of them.", show_default=False)
     ] = None,

@@ -70,7 +70,7 @@ def _with_rates(released: Released) -> str:
     labels=True,
     engine=_Engine,
 )
-def evaluate(
+def evaluate_command(
     predictor: Annotated[str, typer.Argument(help="A saved rule (rule.json), or column:NAME of 0/1 predictions.")],
     job: Job,
     ledger: Ledger = None,
@@ -119,7 +119,7 @@ def evaluate(
     labels=True,
     engine=_Engine,
 )
-def select_model(
+def select_model_command(
     job: Job,
     model: Annotated[
         list[str], typer.Option("--model", help="name=rule.json, or name=column:NAME of 0/1 predictions. Repeat.")
@@ -162,7 +162,7 @@ def select_model(
     labels=True,
     engine=_Engine,
 )
-def best_error(
+def best_error_command(
     job: Job,
     rule: Annotated[
         str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree.", show_default=False)

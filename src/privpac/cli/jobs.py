@@ -204,11 +204,11 @@ def command(
                 )
             body(**values)
 
-        run.__doc__, run.__name__ = body.__doc__, body.__name__
+        run.__doc__, run.__name__ = body.__doc__, body.__name__.removesuffix("_command")  # pp.learn has the name itself
         named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in ordered]
         run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in named}
-        (group or app).command(body.__name__.replace("_", "-"))(run)
+        (group or app).command(run.__name__.replace("_", "-"))(run)
         return body
 
     return make

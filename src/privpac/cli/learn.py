@@ -48,7 +48,7 @@ EVALUATION = "How good the rule is"
     classes=True,
     engine=Engine,
 )
-def learn(
+def learn_command(
     job: Job,
     rule: Annotated[
         str | None,

@@ -22,8 +22,8 @@ app.add_typer(ledger, name="ledger")
 Where = Annotated[Path, typer.Argument(help="The ledger's file.")]
 
 
-@ledger.command()
-def new(
+@ledger.command("new")
+def new_command(
     path: Where,
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="Total privacy loss allowed.")],
     dataset: Annotated[str, typer.Option(help="A declared name for the dataset.")],

@@ -79,7 +79,7 @@ _REFUSED = (
         ),
     },
 )
-def plan(
+def plan_command(
     rule: Annotated[
         str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(PLANNED_FAMILIES)}; evaluation.")
     ],

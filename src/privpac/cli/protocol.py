@@ -121,7 +121,7 @@ def in_arguments(option: str, variable: str) -> Any:
         "neighbours": "Of a central run: add-remove (the default) or replace.",
     },
 )
-def new(
+def new_command(
     out: Annotated[Path, typer.Argument(help="Where to write the manifest.")],
     feature: Features,
     model: Annotated[str, typer.Option("--model", "-m", help="local, shuffle or central.")] = "local",
@@ -197,8 +197,8 @@ def new(
         )
 
 
-@protocol.command()
-def keys(
+@protocol.command("keys")
+def keys_command(
     out: Annotated[Path, typer.Argument(help="Name of the pair: NAME.key is secret, NAME.pub is public.")],
     coordinator: Annotated[
         bool, typer.Option("--coordinator", help="A coordinator's pair, which signs manifests, not an analyzer's.")
@@ -596,8 +596,8 @@ _REFUSED = (
 _MOST_RECORDS = 1 << 22
 
 
-@protocol.command()
-def demo(
+@protocol.command("demo")
+def demo_command(
     people: Annotated[int, typer.Option(help="Simulated devices.", min=50, max=20_000)] = 500,
     records: Annotated[int, typer.Option(help="Records on each device.", min=20, max=10_000)] = 200,
     epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="Of every run.")] = "1",

@@ -26,7 +26,7 @@ from privpac.cli.options import METHOD, Json, Ledger
         "delta": "Only for --method walks, e.g. 1e-6.",
     },
 )
-def quantile(
+def quantile_command(
     job: Job,
     ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released quantiles as JSON.")] = None,

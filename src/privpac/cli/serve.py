@@ -279,8 +279,8 @@ def _keys_of(session: Path, chosen: Path | None) -> Path:
     return session.with_name(session.name + ".keys") if chosen is None else chosen
 
 
-@keys.command()
-def new(
+@keys.command("new")
+def new_command(
     session: _Session,
     name: Annotated[str, typer.Option(help="Who will use the key.")],
     share: Annotated[

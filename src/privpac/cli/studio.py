@@ -61,7 +61,7 @@ def studio(
     from privpac.studio.app import create_studio
     from privpac.studio.desk import Desk
     from privpac.studio.guard import Locks, StudioConnection
-    from privpac.studio.plans import warm_up
+    from privpac.studio.plans import warm_plans
 
     listener = _listen(port)
     port = int(listener.getsockname()[1])
@@ -73,7 +73,7 @@ def studio(
         sys.stdout.flush()
         quiet = {"log_level": "critical", "timeout_graceful_shutdown": 5}
         config = server_config(create_studio(desk, locks, port), StudioConnection, **quiet)
-        threading.Thread(target=warm_up, daemon=True).start()
+        threading.Thread(target=warm_plans, daemon=True).start()
         if browser:
             _open(link, desk.private)
         with suppress(KeyboardInterrupt):

@@ -39,7 +39,6 @@ from privpac.law.sampling import (
     Levels,
     Part,
     Rate,
-    Uints,
     draw,
     grouped,
     invert,
@@ -47,7 +46,7 @@ from privpac.law.sampling import (
     nth,
     representable,
 )
-from privpac.law.weights import Weights, of_blocks, split
+from privpac.law.weights import Uints, Weights, of_blocks, split_runs
 from privpac.rng import Rng, secret_rng
 
 _Step = tuple[int, ArrayLike, int, ArrayLike]
@@ -905,7 +904,7 @@ def _weighted(law: BlockLaw, lows: Uints, weights: Weights) -> BlockLaw:
     for (first, offset), end in zip(law.segments, ends):
         last = int(lows[end - 1]) + int(law.span[end - 1])
         begins, index = weights.runs(offset, offset + last)
-        low, span, source = split(lows[first:end], law.span[first:end], begins)
+        low, span, source = split_runs(lows[first:end], law.span[first:end], begins)
         parts.append((low, span, law.score[first:end][source], of_blocks(low, begins, index)))
         segments.append((n, offset))
         n += len(low)

@@ -31,7 +31,8 @@ from privpac.bisection import narrow
 from privpac.errors import LawError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, exp_ball, precision, rational
 from privpac.law.numbers import Number, Quotient, enclosed, present, sign_of_sum, sum_of
-from privpac.law.sampling import Totals, Uints, grouped
+from privpac.law.sampling import Totals, grouped
+from privpac.law.weights import Uints
 
 if TYPE_CHECKING:
     from privpac.law.blocks import BlockLaw, FiniteLaw, Law

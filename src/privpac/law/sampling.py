@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from privpac.arrays import Bools, Floats64, Ints
 from privpac.errors import LawError, Undecided
 from privpac.exact import MAX_PRECISION, ExpSum, Rational, as_arb, exp_ball, precision, rational
-from privpac.law.weights import Weights, of_blocks, split
+from privpac.law.weights import Uints, Weights, of_blocks, split_runs
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _MAX_COUNT_BITS = 900
 # chunks of at most 2**20 entries (each partial sum is below 2**53, hence exact in a double) or as int64 along sorted
 # runs. With at most ``MAX_BLOCKS`` entries neither half overflows.
 
-Uints = NDArray[np.uint64]
+
 MAX_BLOCKS = 1 << 30
 _CHUNK = 1 << 20
 _LOW = np.uint64(0xFFFFFFFF)
@@ -580,7 +580,7 @@ def _near(
         gap = scores[near] + (more - best)
         if weights is not None and len(near):
             begins, index = weights.runs(offset, offset + end)
-            low, span, source = split(low, span, begins)
+            low, span, source = split_runs(low, span, begins)
             gap = gap[source]
             runs.append(of_blocks(low, begins, index))
         lows.append(low)

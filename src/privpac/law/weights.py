@@ -102,11 +102,11 @@ class Weights:
         return out, big
 
 
-def split(lows: Uints, span: Uints, begins: Uints) -> tuple[Uints, Uints, NDArray[np.intp]]:
+def split_runs(lows: Uints, span: Uints, begins: Uints) -> tuple[Uints, Uints, NDArray[np.intp]]:
     """Blocks ``low..low + span``, disjoint and in order, cut where runs begin: lows, spans, and the block each was.
 
     >>> words = lambda *values: np.array(values, dtype=np.uint64)
-    >>> low, span, source = split(words(2, 9), words(6, 0), words(0, 5, 9))
+    >>> low, span, source = split_runs(words(2, 9), words(6, 0), words(0, 5, 9))
     >>> low.tolist(), span.tolist(), source.tolist()
     ([2, 5, 9], [2, 3, 0], [0, 0, 1])
     """

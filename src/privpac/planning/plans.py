@@ -392,7 +392,7 @@ def _predicted_row(plan: Plan, simulation: Simulation, places: Collection[int]) 
     sizes = enumerate(plan.records_per_user)
     numbers = [plan.simulated(simulation, m) if place in places else (None, 0.0) for place, m in sizes]
     error = max((error for _, error in numbers), default=0.0)
-    capped = f"runs ended at their public number: the standard error is {error:.0%}, not {SETTLED:.0%}"
+    capped = f"runs ended at their public number: the standard error is {error:.1%}, not {SETTLED:.0%}"
     return PlanRow(
         simulation.method,
         "predicted",

@@ -23,7 +23,7 @@ def column_of(name: str, domain: Domain) -> DeviceColumn:
     return DeviceColumn.read({"name": name, **entry})
 
 
-def domain_of(column: DeviceColumn) -> Domain:
+def declared_domain(column: DeviceColumn) -> Domain:
     """The domain of a column."""
     if column.values is not None:
         return Categories(column.values, ordered=column.kind == _LISTED[True])
@@ -45,4 +45,4 @@ def device_columns_of(features: Mapping[str, Domain]) -> tuple[DeviceColumn, ...
 
 def device_domains_of(columns: Iterable[DeviceColumn]) -> Frozen[Domain]:
     """Named domains in the order of the columns."""
-    return Frozen(tuple((column.name, domain_of(column)) for column in columns))
+    return Frozen(tuple((column.name, declared_domain(column)) for column in columns))

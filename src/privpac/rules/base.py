@@ -31,15 +31,13 @@ from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_m
 from privpac.guarantee import positive_int
 from privpac.law.weights import Weights
 from privpac.result import Saved, register, stores
-from privpac.rules.export.code import function
 from privpac.rules.export.expression import Expression, listed
-from privpac.rules.export.points import PointLine, comma_separated, printed
-from privpac.rules.export.sql import sql_case
-from privpac.rules.export.writer import RuleSource
 from privpac.rules.profile import Mean, Profile, Statistic, concatenate
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
+    from privpac.rules.export.points import PointLine
+    from privpac.rules.export.writer import RuleSource
     from privpac.rules.hierarchies.base import VC1Tree
     from privpac.rules.kernels.coarse_pass import Survey
 
@@ -516,6 +514,8 @@ class Rule(Shown, Saved, ABC):
         return found
 
     def _source(self) -> RuleSource:
+        from privpac.rules.export.writer import RuleSource  # a rule that nobody takes away loads no writer
+
         return RuleSource(self.expression(), self.features, self.reads, tuple(self.names), str(self))
 
     def to_sql(self, dialect: str = "ansi") -> str:
@@ -547,6 +547,8 @@ class Rule(Shown, Saved, ABC):
           WHEN "age" >= 4 THEN 1 ELSE 0
         END
         """
+        from privpac.rules.export.sql import sql_case
+
         return sql_case(self._source(), dialect)
 
     def to_code(self, language: str) -> str:
@@ -577,6 +579,8 @@ class Rule(Shown, Saved, ABC):
         >>> predict({"age": 7})
         1
         """
+        from privpac.rules.export.code import function
+
         return function(self._source(), language)
 
     def to_table(self) -> str:
@@ -592,6 +596,8 @@ class Rule(Shown, Saved, ABC):
         ParameterError
             The rule is no scorecard.
         """
+        from privpac.rules.export.points import printed
+
         return printed(self._point_lines())
 
     def to_csv(self) -> str:
@@ -607,6 +613,8 @@ class Rule(Shown, Saved, ABC):
         ParameterError
             The rule is no scorecard.
         """
+        from privpac.rules.export.points import comma_separated
+
         return comma_separated(self._point_lines())
 
     def _point_lines(self) -> Sequence[PointLine]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from attrs import field, frozen
@@ -23,8 +23,7 @@ from privpac.exact import MAX_PRECISION, precision
 from privpac.parameters import bounds, named, whole
 from privpac.rules.base import Frozen, Rule
 from privpac.rules.enumerated import domains_or_none
-from privpac.rules.export.expression import Cases, CodesIn, Expression, HighestTotal, Number, SumExceeds, runs
-from privpac.rules.export.points import PointLine
+from privpac.rules.export.expression import Amount, Cases, CodesIn, Expression, HighestTotal, SumExceeds, runs
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -34,6 +33,9 @@ from privpac.rules.wide_columns import (
     read_cuts,
     read_missing,
 )
+
+if TYPE_CHECKING:
+    from privpac.rules.export.points import PointLine
 
 # The public codes of a scorecard's columns: how the bin of a value becomes a few integers.
 #
@@ -334,9 +336,9 @@ class Scorecard(Rule):
 
     # In other languages
 
-    def _terms(self) -> list[Number]:
+    def _terms(self) -> list[Amount]:
         """The numbers that :meth:`totals` adds up."""
-        terms: list[Number] = [points[0] for points in self.points if len(set(points)) == 1]
+        terms: list[Amount] = [points[0] for points in self.points if len(set(points)) == 1]
         for column, points in self._varied:
             ranges: dict[int, list[tuple[int, int]]] = {}
             for value, first, last in runs(points[: column.bins]):
@@ -352,6 +354,8 @@ class Scorecard(Rule):
         return SumExceeds(self._terms(), self.threshold)
 
     def _point_lines(self) -> list[PointLine]:
+        from privpac.rules.export.points import PointLine  # a scorecard that nobody takes away needs no writer
+
         found = []
         for column, points in zip(self.columns, self.points):
             constant = len(set(points)) == 1

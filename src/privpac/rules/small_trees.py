@@ -22,7 +22,7 @@ from privpac.exact import as_arb
 from privpac.parameters import TREE_LEVELS, bounds, either, named, probability, whole
 from privpac.rules.base import Frozen, Rule
 from privpac.rules.enumerated import domains_or_none
-from privpac.rules.export.expression import Cases, Condition, Expression, Outcome
+from privpac.rules.export.expression import Answer, Cases, Condition, Expression
 from privpac.rules.wide_columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -403,7 +403,7 @@ class SmallTree(Rule):
         return column.expression(question.value, column.bins - 1 if question.kind == "cut" else question.value)
 
     def expression(self) -> Expression:
-        def side(branch: Branch) -> Outcome:
+        def side(branch: Branch) -> Answer:
             if branch.question is None:
                 return branch.labels[0]
             return Cases([(self._asked(branch.question), branch.labels[0])], branch.labels[1])

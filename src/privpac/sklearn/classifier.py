@@ -30,6 +30,7 @@ from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Evaluation, EvaluationCertificate
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of
+from privpac.ledger import LedgerLike
 from privpac.methods.base import Learner
 from privpac.methods.registry import METHODS, class_of_rules, takes
 from privpac.result import Released
@@ -58,48 +59,67 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         A name such as "stump", "interval" or "conjunction" ("tree" with ``tree=``), or a class such as
         ``pp.Stumps()``; None is a cut (or category) for one column, the best one of two to four, a small
         tree of more.
-    epsilon : rational
+    epsilon : int, float, str or Fraction
         Privacy loss of one ``fit``.
-    domains : mapping or sequence of domains, optional
-        Public domain of each column, by name or by position; None means every finite number.
-    method, setting, neighbours, max_records, public_n_users, records_per_user, people
-        As for :func:`privpac.learn`.
+    domains : mapping or sequence, optional
+        What each column may hold, by name or by position, in any form that ``features=`` of :func:`privpac.learn`
+        takes: ``{"age": (0, 99), "sex": ["f", "m"], "bp": "50:250"}``.  None means every finite number.
+    method : str
+        A name that :func:`privpac.list_methods` lists, or "auto".
+    setting : {"agnostic", "realizable"}
+        "realizable" where some rule makes no mistake at all.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    max_records : int, optional
+        So many rows of a person are read; None reads all.
+    public_n_users : int, optional
+        The number of people, where that is public.
     classes : sequence, optional
         The two label values, the one that the rule is about last, or more of them for small trees and scorecards.  None
         reads them off ``y``, outside the guarantee: one person can add a label.  A ``WeakGuaranteeWarning`` says so,
         and a saved result carries it.
     on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to values outside their domain; "raise" if neither this nor a schema says it.
-    on_invalid_label : {"raise", "drop"}, optional
-        What happens to rows whose label is missing or none of the declared ``classes``; "raise" if neither this nor a
-        schema says it.
-    ledger : path, optional
+    ledger : path or BudgetLedger, optional
         A budget ledger to spend from; every ``fit`` spends again.
     tree : tree or str, optional
         For ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold
         texts.
-    delta : rational
+    delta : int, float, str or Fraction
         For ``rule="tree"`` and ``rule="scorecard"``: the probability with which the promise may fail; an open
         vocabulary and a scorecard need one above 0.
-    evaluate : rational, optional
+    records_per_user : int, optional
+        The number of rows of each person, where that is public.
+    people : str, optional
+        As for :func:`privpac.learn`.
+    unit : {"user", "item"}, optional
+        "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
+        gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
+    evaluate : str or Fraction, optional
         Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
-    certify : rational, optional
+    certify : str or Fraction, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
-    calibrate : rational, optional
+    calibrate : str or Fraction, optional
         For ``rule="scorecard"``: share of the budget, such as "1/10", for ``predict_proba``.
     schema : Schema or path, optional
         A schema (``privpac domains`` writes one) with the domains of the columns of X, what happens to invalid and
         missing values, and which label is predicted; instead of ``domains``.
-    unit : {"user", "item"}, optional
-        "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
-        gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
+    on_invalid_label : {"raise", "drop"}, optional
+        What happens to rows whose label is missing or none of the declared ``classes``; "raise" if neither this nor a
+        schema says it.
 
     Attributes
     ----------
-    guarantee_, rule_, released_
-        The promise, the rule, and both with the public parameters, as :func:`privpac.learn` returns them.
-    evaluation_, certificate_
-        What ``evaluate`` and ``certify`` measured.
+    released_ : Released
+        The result, as :func:`privpac.learn` returns it; ``print(estimator)`` prints it.
+    rule_ : Rule
+        The rule.
+    guarantee_ : Guarantee
+        The promise.
+    evaluation_ : Evaluation
+        What ``evaluate`` measured.
+    certificate_ : EvaluationCertificate
+        What ``certify`` measured.
     classes_, n_features_in_, feature_names_in_
         As scikit-learn defines them.
 
@@ -115,10 +135,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
-    >>> model = PrivateRuleClassifier(epsilon=1, classes=[0, 1]).fit(X, [0, 0, 1, 1], groups=["a", "b", "c", "d"])
-    >>> str(model.guarantee_)
-    '(1, 0)-DP per user, add-remove'
+    >>> people = np.repeat(np.arange(400), 5)  # five rows each
+    >>> X = np.arange(2000).reshape(-1, 1) % 100
+    >>> y = np.where(X[:, 0] > 60, "ill", "well")
+    >>> model = PrivateRuleClassifier(epsilon=20, domains=[(0, 99)], classes=["well", "ill"])
+    >>> print(model.fit(X, y, groups=people).rule_)
+    ill when x0 > 60
+    >>> model.predict([[70], [50]]).tolist(), str(model.guarantee_)
+    (['ill', 'well'], '(20, 0)-DP per user, add-remove')
     """
 
     def __init__(
@@ -133,14 +157,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         public_n_users: int | None = None,
         classes: Sequence[Any] | None = None,
         on_invalid: str | None = None,
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         tree: VC1Tree | str | None = None,
         delta: Rational = 0,
         records_per_user: int | None = None,
         people: str | None = None,
         unit: str | None = None,
         evaluate: Rational | None = None,
-        certify: ColumnLike = None,
+        certify: Rational | None = None,
         calibrate: Rational | None = None,
         schema: Schema | str | Path | None = None,
         on_invalid_label: str | None = None,
@@ -170,7 +194,27 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     # Fitting
 
     def fit(self, X: Matrix, y: ColumnLike, groups: ColumnLike = None) -> PrivateRuleClassifier:
-        """Learn the rule; ``groups`` names the person of each row."""
+        """Learn the rule; ``groups`` names the person of each row.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            The records; frames of pandas, polars and others are read by column name.
+        y : array, series or list
+            The label of each row.
+        groups : array, series or list, optional
+            The person of each row, by any id.  Without it single rows are protected.
+
+        Returns
+        -------
+        PrivateRuleClassifier
+            This estimator, fitted.
+
+        Raises
+        ------
+        ParameterError, SchemaError
+            Before anything is spent.
+        """
         unit, columns, target, features = self._read(X, y, groups)
         learner = self._learner(features, unit)
         released = self._release(learner, columns, target, groups, features, self._meaning())
@@ -401,7 +445,18 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     # Using
 
     def predict(self, X: Matrix) -> Array:
-        """The class the rule says, for each row; values outside the domain are clamped."""
+        """The class the rule says, for each row; values outside the domain are clamped.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Values of ``classes_``.
+        """
         check_is_fitted(self, "released_")
         said = self.released_.predict(self._columns(X, reset=False))
         if len(self.classes_) > 2:
@@ -412,7 +467,18 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     @available_if(_has_chances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
-        """The chances of the classes, where the rule carries them: a scorecard learned with ``calibrate``."""
+        """The chances of the classes, where the rule carries them: a scorecard learned with ``calibrate``.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            A column for each of ``classes_``.
+        """
         chances: NDArray[np.float64] = self.released_.value.predict_proba(self._columns(X, reset=False))
         return chances
 

@@ -26,6 +26,7 @@ from privpac.distributions.histogram import equal_bins
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Unit, positive_int
+from privpac.ledger import LedgerLike
 from privpac.rng import PublicCoins
 from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags
 
@@ -47,7 +48,27 @@ class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ig
     # Fitting
 
     def fit(self, X: Matrix, y: ColumnLike = None, groups: ColumnLike = None) -> Self:
-        """Learn the distribution of the rows; ``groups`` names the person of each row, ``y`` is ignored."""
+        """Learn the distribution of the rows; ``groups`` names the person of each row.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            The records; frames of pandas, polars and others are read by column name.
+        y : None
+            Ignored; there for pipelines.
+        groups : array, series or list, optional
+            The person of each row, by any id.  Without it single rows are protected.
+
+        Returns
+        -------
+        PrivateDensity
+            This estimator, fitted.
+
+        Raises
+        ------
+        ParameterError, SchemaError
+            Before anything is spent.
+        """
         unit = self._unit(groups)
         columns = self._columns(X, reset=True)
         features = self._domains(list(columns))
@@ -102,10 +123,19 @@ class PrivateHistogram(PrivateDensity):
     max_records : int, optional
         None: every person counts alike, however many rows they have.  A number: rows are counted, up to so many of a
         person; rows beyond it are left out.
-    domains : mapping or sequence of domains, optional
-        Public domain of each column, by name or by position; None means every finite number.
-    stages, neighbours, on_invalid, ledger, unit
-        As for ``privpac.learn_distribution`` and ``PrivateRuleClassifier``.
+    domains : mapping or sequence, optional
+        What each column may hold, by name or by position: ``[(0, 99)]`` or ``{"age": "0:99"}``.  None means every
+        finite number.
+    stages : int or "auto"
+        As for :func:`privpac.learn_distribution`.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    on_invalid : {"raise", "drop", "clamp"}, optional
+        What happens to a row with a value outside its domain; "raise" if neither this nor a schema says it.
+    ledger : path or BudgetLedger, optional
+        A budget ledger to spend from; every ``fit`` spends again.
+    unit : {"user", "item"}, optional
+        Whom to protect; without it ``groups`` decide.
     schema : Schema or path, optional
         A schema or its file, instead of ``domains``.
     noise : class of noise, optional
@@ -126,8 +156,7 @@ class PrivateHistogram(PrivateDensity):
     Examples
     --------
     >>> import numpy as np
-    >>> from privpac.data import Integers
-    >>> model = PrivateHistogram(bins=None, domains=[Integers(1, 6)])
+    >>> model = PrivateHistogram(bins=None, domains=[(1, 6)])
     >>> rolls = model.fit(np.array([[1], [6], [6], [2]]), groups=["a", "a", "b", "b"])
     >>> rolls.sample(3).shape, str(rolls.guarantee_)
     ((3, 1), '(1, 0)-DP per user, add-remove')
@@ -143,7 +172,7 @@ class PrivateHistogram(PrivateDensity):
         stages: int | str = "auto",
         neighbours: str = "add-remove",
         on_invalid: str | None = None,
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
         schema: Schema | str | Path | None = None,
         noise: Any = None,
@@ -197,8 +226,20 @@ class PrivateGaussian(PrivateDensity):
         The largest possible variance; the covariance is then learned too and ``records_per_user`` must be at least 4.
     records_per_user : int
         Rows every person is publicly promised to have.
-    epsilon, max_records, domains, neighbours, on_invalid, ledger, unit
-        As for ``PrivateHistogram``; ``max_records`` may be None.
+    epsilon : number
+        Privacy loss of one ``fit``.
+    max_records : int, optional
+        So many rows of a person are read.
+    domains : mapping or sequence, optional
+        What each column may hold, by name or by position; None means every finite number.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    on_invalid : {"raise", "drop", "clamp"}
+        What happens to a row with a value outside its domain.
+    ledger : path or BudgetLedger, optional
+        A budget ledger to spend from; every ``fit`` spends again.
+    unit : {"user", "item"}, optional
+        Whom to protect; without it ``groups`` decide.
 
     Attributes
     ----------
@@ -230,7 +271,7 @@ class PrivateGaussian(PrivateDensity):
         domains: Domains = None,
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
     ) -> None:
         self.radius = radius

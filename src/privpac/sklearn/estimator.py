@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from attrs import evolve
+import sklearn
+from attrs import evolve, frozen
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import estimator_html_repr, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privpac.api.learn import release_rule
@@ -21,10 +22,11 @@ from privpac.data import Domain, Floats, UserData
 from privpac.data.build import record_values
 from privpac.data.columns import column
 from privpac.data.schema_file import Schema, read_schema
+from privpac.data.spec import read_features
 from privpac.data.suggest import column_types
 from privpac.errors import ItemLevelWarning, ParameterError, PrivpacError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Unit, one_of
-from privpac.ledger import BudgetLedger
+from privpac.ledger import LedgerLike
 from privpac.methods.base import Learner
 from privpac.result import Released
 
@@ -34,8 +36,8 @@ ColumnLike = Any
 """What it takes for ``y`` and ``groups``: an array, a series, a list, or None."""
 Tags = Any
 """scikit-learn has no types."""
-Domains = Mapping[Any, Domain] | Sequence[Domain] | None
-"""Public domains of the columns, by name or by position."""
+Domains = Mapping[Any, Any] | Sequence[Any] | None
+"""Public domains of the columns, by name or by position, in any form of :mod:`privpac.data.spec`."""
 
 
 FITTED_IN_FRONT = (
@@ -52,8 +54,8 @@ FITTED_IN_FRONT = (
 
 SEARCH = (
     "this fit runs inside scikit-learn's {where}, and no groups reached it: people would be protected row by row only. "
-    "Let the groups through with sklearn.set_config(enable_metadata_routing=True) (this estimator asks for them), use "
-    "PrivateSearchCV, which chooses with one budget, or set unit='item' if every row is a person of its own"
+    "Write sklearn.set_config(enable_metadata_routing=True) and pass params={{'groups': people}} (to GridSearchCV.fit: "
+    "groups=people); or use PrivateSearchCV, which spends once; or set unit='item' if every row is a person of its own"
 )
 
 _META = ("model_selection", "ensemble", "calibration", "multiclass", "multioutput", "feature_selection", "inspection")
@@ -100,33 +102,79 @@ def is_listed(values: object) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
 
 
-def _without_numbers(X: object) -> list[str]:
-    """The columns of a frame whose type is none of numbers; a column of Python objects counts, as it has no type."""
+def _declare(column: str, domain: str = "['a', 'b']") -> str:
+    return (
+        f"declare domains=, such as domains={{{column!r}: {domain}}} with one for every column, or schema=, the file "
+        "that the command privpac domains TABLE writes"
+    )
+
+
+def _check_types(X: object) -> None:
+    """Without domains columns are numbers, by their type; columns of Python objects have none and are tried."""
     try:
         types = column_types(X) if hasattr(X, "columns") else {}
     except (PrivpacError, TypeError):
-        return []
-    return [name for name, kind in types.items() if kind is None or not (kind.is_numeric() or kind == pl.Boolean)]
+        return
+    texts = [name for name, kind in types.items() if not (kind is None or kind.is_numeric() or kind == pl.Boolean)]
+    if texts:
+        raise ParameterError(f"columns {texts} hold no numbers, by their type: {_declare(texts[0])}")
+
+
+def _reworded(message: str, X: object) -> ParameterError | None:
+    """What scikit-learn says of a table by quoting its values, in words that quote none; None where it quotes none."""
+    first = message.partition("\n")[0]
+    if "\narray=" in message:
+        return ParameterError(
+            f"{first.partition(' instead')[0]}. Reshape your data: X.reshape(-1, 1) if it is one column, "
+            "X.reshape(1, -1) if it is one row"
+        )
+    if first == "Complex data not supported":
+        return ParameterError(f"{first}: X holds complex numbers; split them into two columns of real numbers")
+    if first.startswith(("could not convert", "dtype='numeric'")):
+        column = str(next(iter(X.columns))) if hasattr(X, "columns") else "x0"
+        return ParameterError(f"X holds values that are no numbers: {_declare(column)}")
+    return None
+
+
+@frozen
+class _ByProtocol:
+    """A frame of polars 2 as scikit-learn before 1.9 finds its column names: by a protocol that polars gave up."""
+
+    frame: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.frame.shape
+        return rows, columns
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.frame.to_numpy(), dtype=dtype)
+
+    def __dataframe__(self) -> _ByProtocol:
+        return self
+
+    def column_names(self) -> list[str]:
+        return list(self.frame.columns)
+
+
+_ASKS_BY_PROTOCOL = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
+
+
+def _named(X: Matrix) -> Any:
+    """The table as this scikit-learn finds its column names."""
+    unknown = _ASKS_BY_PROTOCOL and isinstance(X, pl.DataFrame) and not hasattr(X, "__dataframe__")
+    return _ByProtocol(X) if unknown else X
 
 
 def _places(count: int) -> list[str]:
     return [f"x{i}" for i in range(count)]
 
 
-class GroupsAsked:
-    """Mixin: with metadata routing on, scikit-learn hands the people to every ``fit``."""
+class PrivateModel:
+    """Mixin of all that one release fits: it asks for groups, knows its promise, and prints and shows its release."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
-
-
-class PrivateEstimator(GroupsAsked):
-    """Mixin of the private estimators."""
-
-    domains: Domains
-    schema: Schema | str | Path | None = None
-    unit: str | None
-    on_invalid: str | None
-    ledger: str | Path | None
+    """With metadata routing on, scikit-learn hands the people to every ``fit``."""
     released_: Released
 
     @property
@@ -135,6 +183,32 @@ class PrivateEstimator(GroupsAsked):
         check_is_fitted(self, "released_")
         assert self.released_.guarantee is not None  # fit draws from the system
         return self.released_.guarantee
+
+    def __str__(self) -> str:
+        """What was released, as ``print(released_)`` says it; the parameters before ``fit``, as ``repr`` always."""
+        return str(self.released_) if "released_" in vars(self) else repr(self)
+
+    # What a notebook shows: scikit-learn's diagram, and the release below it.  These two names are those of all its
+    # versions from 1.6 on.
+
+    def _repr_html_inner(self) -> str:
+        card = self.released_._repr_html_() if "released_" in vars(self) else ""
+        return str(estimator_html_repr(self)) + card
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
+
+
+class PrivateEstimator(PrivateModel):
+    """Mixin of the private estimators."""
+
+    domains: Domains
+    schema: Schema | str | Path | None = None
+    unit: str | None
+    n_features_in_: int
+    on_invalid: str | None
+    ledger: LedgerLike | None
 
     def _unit(self, groups: ColumnLike) -> Unit:
         """Who is protected; said or refused before anything is looked at."""
@@ -182,11 +256,7 @@ class PrivateEstimator(GroupsAsked):
         data = UserData.from_arrays(
             frame, target, groups, features=features, on_invalid=self._policy(), **(labels or {})
         )
-        if self.ledger is None:
-            released = release_rule(learner, data)
-        else:
-            with BudgetLedger.open(self.ledger) as book:
-                released = release_rule(learner, data, ledger=book)
+        released = release_rule(learner, data, ledger=self.ledger)
         return evolve(released, warnings=(*released.warnings, *self._outside()))
 
     def _columns(self, X: Matrix, *, reset: bool) -> dict[str, ColumnLike]:
@@ -198,31 +268,29 @@ class PrivateEstimator(GroupsAsked):
         """
         own = self._declares() or self._policy() != "raise"
         if own and hasattr(X, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            validate_data(self, _named(X), reset=reset, skip_check_array=True)
             if reset:
                 self._check_rows(X.shape[0])
             return {str(name): X[name] for name in X.columns}
         if own and is_listed(X):
             return self._listed(list(X), reset=reset)
-        refused: ParameterError | None = None
+        if not own:
+            _check_types(X)
+        refused = None
         try:
             array = validate_data(
                 self,
-                X,
+                _named(X),
                 reset=reset,
                 dtype=None if own else "numeric",
                 ensure_min_samples=1,
                 ensure_all_finite=not (own and reset) and ("allow-nan" if self._takes_missing() else True),
             )
-        except ValueError:  # scikit-learn's own message quotes a value
-            texts = [] if own else _without_numbers(X)
-            if not texts:
+        except ValueError as error:
+            refused = _reworded(str(error), X)
+            if refused is None:
                 raise
-            refused = ParameterError(
-                f"columns {texts} hold no numbers, by their type: declare domains=, such as domains={{{texts[0]!r}: "
-                "Categories(['a', 'b'])} with one for every column, or schema=, a file that privpac domains TABLE makes"
-            )
-        if refused is not None:  # outside, so that no traceback carries that value
+        if refused is not None:  # outside, so that no traceback carries a value
             raise refused
         names = [str(name) for name in getattr(self, "feature_names_in_", _places(array.shape[1]))]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
@@ -251,6 +319,13 @@ class PrivateEstimator(GroupsAsked):
         """Whether somebody declared the columns; both ways at once are refused."""
         if self.domains is not None and self.schema is not None:
             raise ParameterError("domains= and schema= both declare the columns; give one of them")
+        listed = isinstance(self.domains, Sequence) and not isinstance(self.domains, (str, range))
+        bounds = isinstance(self.domains, tuple) and all(isinstance(end, (int, float)) for end in self.domains)
+        if self.domains is not None and not isinstance(self.domains, Mapping) and (not listed or bounds):
+            raise TypeError(
+                "domains must be a list of domains, one for each column, or a mapping from names to domains, such as "
+                f"[(0, 99), ['f', 'm']] or {{'age': (0, 99)}}, got {str(self.domains)[:40]!r}"
+            )
         return self.domains is not None or self.schema is not None
 
     def _width(self) -> int | None:
@@ -270,21 +345,13 @@ class PrivateEstimator(GroupsAsked):
 
     def _takes_missing(self) -> bool:
         """Whether some domain says what a missing value is; the others refuse one themselves."""
-        known: Any = self._schema().domains(self._policy()) if self.schema is not None else self.domains
-        declared = known.values() if isinstance(known, Mapping) else known or ()
-        return any(domain.present is not domain for domain in declared)
+        if not self._declares():
+            return False
+        names = [str(name) for name in getattr(self, "feature_names_in_", _places(self.n_features_in_))]
+        return any(domain.present is not domain for domain in self._domains(names).values())
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
-        """The declared domain of every column of X."""
-        found = self._declared(names)
-        for name, domain in found.items():
-            if not isinstance(domain, Domain):
-                raise TypeError(
-                    f"the domain of {name!r} must be a Domain such as Integers(0, 10), got {type(domain).__name__}"
-                )
-        return found
-
-    def _declared(self, names: list[str]) -> dict[str, Domain]:
+        """The domain of every column of X, every finite number where none is declared."""
         if self.schema is not None:
             known = self._schema().domains(self._policy())
             absent = [name for name in names if name not in known]
@@ -293,18 +360,24 @@ class PrivateEstimator(GroupsAsked):
             return {name: known[name] for name in names}
         if self.domains is None:
             return {name: Floats() for name in names}
+        found = read_features(self._declared(names))
+        missing = [name for name in names if found.get(name) is None]
+        if missing:
+            raise ParameterError(f"columns {missing} have no domain: {_declare(missing[0], '(0, 100)')}")
+        return {name: domain for name in names if (domain := found[name]) is not None}
+
+    def _declared(self, names: list[str]) -> dict[str, Any]:
+        """What ``domains=`` says of each column by name, not read yet."""
         if not isinstance(self.domains, Mapping):
-            if len(self.domains) != len(names):
-                raise ParameterError(f"{len(names)} columns but {len(self.domains)} domains")
-            return dict(zip(names, self.domains))
+            listed = list(self.domains or ())
+            if len(listed) != len(names):
+                raise ParameterError(
+                    f"domains= is a list with one domain for each column: {len(names)} columns but {len(listed)} "
+                    "domains; write [(0, 99)] for one column of whole numbers from 0 to 99"
+                )
+            return dict(zip(names, listed))
         places: dict[Any, str] = dict(enumerate(names)) | {name: name for name in names}
         strange = [key for key in self.domains if key not in places]
         if strange:
             raise ParameterError(f"domains name columns that X does not have: {strange}; it has {names}")
-        by_name = {places[key]: domain for key, domain in self.domains.items()}
-        missing = [name for name in names if name not in by_name]
-        if missing:
-            raise ParameterError(
-                f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()"
-            )
-        return {name: by_name[name] for name in names}
+        return {places[key]: domain for key, domain in self.domains.items()}

@@ -8,7 +8,6 @@ private estimator both spend: their epsilons add up.
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from privpac.distributions.quantiles.quantile_learner import ColumnQuantiles
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import positive_int
+from privpac.ledger import LedgerLike
 from privpac.sklearn.estimator import ColumnLike, Domains, Matrix, PrivateEstimator, Tags
 
 _MAX_QUANTILES = 1000
@@ -39,14 +39,15 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         Who counts how much, as for ``privpac.quantile``.
     max_records : int, optional
         So many rows of a person are read; ``weight="record"`` needs it.
-    domains : mapping or sequence of domains, optional
-        Public domain of each column, by name or by position; None means every finite number.
+    domains : mapping or sequence, optional
+        What each column may hold, by name or by position: ``[(0, 99)]`` or ``{"age": "0:99"}``.  None means every
+        finite number.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
     on_invalid : {"raise", "drop", "clamp"}
         What happens to a row outside its domain.
-    ledger : path, optional
-        Where every ``fit`` is paid from.
+    ledger : path or BudgetLedger, optional
+        A budget ledger to spend from; every ``fit`` spends again.
     unit : {"user", "item"}, optional
         Whom to protect; without it ``groups`` decide.
 
@@ -65,9 +66,8 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
     Examples
     --------
     >>> import numpy as np
-    >>> from privpac.data import Integers
     >>> ages = np.arange(4000).reshape(-1, 1) % 100
-    >>> model = PrivateQuantileTransformer(epsilon=4, domains=[Integers(0, 99)]).fit(ages, groups=np.arange(4000))
+    >>> model = PrivateQuantileTransformer(epsilon=4, domains=[(0, 99)]).fit(ages, groups=np.arange(4000))
     >>> abs(float(model.transform([[50]])[0, 0]) - 0.5) < 0.1, str(model.guarantee_)
     (True, '(4, 0)-DP per user, add-remove')
     """
@@ -81,7 +81,7 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         domains: Domains = None,
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
     ) -> None:
         self.n_quantiles = n_quantiles
@@ -95,7 +95,27 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         self.unit = unit
 
     def fit(self, X: Matrix, y: ColumnLike = None, groups: ColumnLike = None) -> Self:
-        """Learn the quantiles of every column; ``groups`` names the person of each row, ``y`` is ignored."""
+        """Learn the quantiles of every column; ``groups`` names the person of each row.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            The records; frames of pandas, polars and others are read by column name.
+        y : None
+            Ignored; there for pipelines.
+        groups : array, series or list, optional
+            The person of each row, by any id.  Without it single rows are protected.
+
+        Returns
+        -------
+        PrivateQuantileTransformer
+            This estimator, fitted.
+
+        Raises
+        ------
+        ParameterError, SchemaError
+            Before anything is spent.
+        """
         unit = self._unit(groups)
         columns = self._columns(X, reset=True)
         features = self._domains(list(columns))
@@ -132,7 +152,18 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         return np.column_stack([np.array(part.values, dtype=float) for part in self.released_.value.columns])
 
     def transform(self, X: Matrix) -> Floats64:
-        """Ranks by straight lines between the quantiles; beyond the outermost ones those of the ends."""
+        """Ranks by straight lines between the quantiles; beyond the outermost ones those of the ends.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+            Ranks between 0 and 1; a frame after ``set_output(transform="pandas")`` or ``"polars"``.
+        """
         check_is_fitted(self, "released_")
         columns, ranks = self._columns(X, reset=False), self.references_
         out = []
@@ -143,7 +174,18 @@ class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, Transfo
         return np.column_stack(out)
 
     def inverse_transform(self, X: Matrix) -> Floats64:
-        """Values at given ranks, by the same lines."""
+        """Values at given ranks, by the same lines.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Ranks between 0 and 1.
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+            Values of the columns.
+        """
         check_is_fitted(self, "released_")
         rows = np.atleast_2d(np.asarray(X, dtype=float))
         if rows.shape[1] != self.n_features_in_:

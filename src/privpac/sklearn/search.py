@@ -8,7 +8,6 @@ other part chooses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from privpac.errors import ParameterError
 from privpac.evaluation.select_model import SearchLearner
 from privpac.evaluation.together import part_budget
 from privpac.exact import Rational
-from privpac.guarantee import Guarantee
+from privpac.ledger import LedgerLike
 from privpac.sklearn.classifier import PrivateRuleClassifier
-from privpac.sklearn.estimator import ColumnLike, GroupsAsked, Matrix, Tags
+from privpac.sklearn.estimator import ColumnLike, Matrix, PrivateModel, Tags
 
 FIXED = (
     "epsilon",
@@ -43,7 +42,7 @@ FIXED = (
 MAX_SETTINGS = 256
 
 
-class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(PrivateModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The best setting of a private classifier, with ``epsilon``-differential privacy per person for all of it.
 
     Parameters
@@ -56,17 +55,25 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         Privacy loss of the whole search.
     share : rational
         Part of the people who choose; the others learn, each setting with an equal part of epsilon.
-    ledger : path, optional
+    ledger : path or BudgetLedger, optional
         A budget ledger; a fit spends once.
     unit : {"user", "item"}, optional
         As for :class:`PrivateRuleClassifier`.
 
     Attributes
     ----------
-    best_params_, best_estimator_
-        The setting that was chosen, and the classifier with its rule.
-    guarantee_, released_, rule_, classes_
-        Those of the whole search.
+    best_params_ : dict
+        The setting that was chosen.
+    best_estimator_ : PrivateRuleClassifier
+        The classifier with its rule.
+    released_ : Released
+        The result of the whole search; ``print(search)`` prints it.
+    guarantee_ : Guarantee
+        The promise of the whole search.
+    rule_ : Rule
+        The chosen rule.
+    classes_, n_features_in_, feature_names_in_
+        As scikit-learn defines them.
 
     Raises
     ------
@@ -75,9 +82,9 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
 
     Examples
     --------
-    >>> import numpy as np, privpac as pp
+    >>> import numpy as np
     >>> X, people = np.arange(1000).reshape(-1, 1) % 100, np.arange(1000) // 2
-    >>> model = PrivateRuleClassifier(domains=[pp.Integers(0, 99)], classes=[False, True])
+    >>> model = PrivateRuleClassifier(domains=[(0, 99)], classes=[False, True])
     >>> search = PrivateSearchCV(model, {"rule": ["threshold", "interval"]}, epsilon=4)
     >>> str(search.fit(X, X[:, 0] > 60, groups=people).guarantee_)
     '(4, 0)-DP per user, add-remove'
@@ -89,7 +96,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
         epsilon: Rational = 1.0,
         share: Rational = "1/2",
-        ledger: str | Path | None = None,
+        ledger: LedgerLike | None = None,
         unit: str | None = None,
     ) -> None:
         self.estimator = estimator
@@ -111,7 +118,27 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         return {", ".join(f"{name}={value!r}" for name, value in one.items()) or "as given": one for one in settings}
 
     def fit(self, X: Matrix, y: ColumnLike, groups: ColumnLike = None) -> PrivateSearchCV:
-        """Learn every setting on some people, choose among them on the others; ``groups`` names everybody's rows."""
+        """Learn every setting on some people, choose among them on the others; ``groups`` names everybody's rows.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            The records; frames of pandas, polars and others are read by column name.
+        y : array, series or list
+            The label of each row.
+        groups : array, series or list, optional
+            The person of each row, by any id.  Without it single rows are protected.
+
+        Returns
+        -------
+        PrivateSearchCV
+            This estimator, fitted.
+
+        Raises
+        ------
+        ParameterError, SchemaError
+            Before anything is spent.
+        """
         settings = self._settings()
         best = clone(self.estimator).set_params(ledger=self.ledger, unit=self.unit)
         unit, columns, target, features = best._read(X, y, groups)
@@ -132,14 +159,9 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         self.best_estimator_ = best.set_params(**self.best_params_)
         self.released_, self.classes_ = best.released_, best.classes_
         self.n_features_in_ = best.n_features_in_
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
         return self
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the whole search promises, and for whom."""
-        check_is_fitted(self, "best_estimator_")
-        found: Guarantee = self.best_estimator_.guarantee_
-        return found
 
     @property
     def rule_(self) -> Any:
@@ -148,7 +170,18 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         return self.best_estimator_.rule_
 
     def predict(self, X: Matrix) -> Array:
-        """What the chosen rule says, for each row."""
+        """What the chosen rule says, for each row.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Values of ``classes_``.
+        """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 

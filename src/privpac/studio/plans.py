@@ -102,6 +102,6 @@ def _words(found: Plan, people: int | None, alpha: str) -> list[str]:
     ]
 
 
-def warm_up() -> None:
+def warm_plans() -> None:
     """Plan something small, so that the first plan of a person does not have to wait for what all plans need."""
     _asked("threshold", (("x", Integers(0, 1)),), "1", "0.05", None, 1)

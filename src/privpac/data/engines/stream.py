@@ -42,9 +42,7 @@ from privpac.data.readers import TablePath
 from privpac.data.spec import TableSpec
 from privpac.data.users import UserData
 from privpac.guarantee import positive_int
-
-CHUNK_ROWS = 1 << 21
-"""Rows in work at a time: a few hundred MiB with a handful of columns."""
+from privpac.parameters import CHUNK_ROWS
 
 
 class _Source(Protocol):

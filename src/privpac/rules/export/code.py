@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from privpac.errors import ParameterError
-from privpac.rules.export.writer import EXACT, RuleSource, ValueOfCode, Writer, steps_of
+from privpac.rules.export.writer import EXACT, RuleSource, ValueOfCode, Writer, value_steps
 
 _PYTHON = {
     "missing": """\
@@ -328,7 +328,7 @@ class JavaScriptWriter(CodeWriter):
         domain, x = self.source.columns[name].present, self.variables[name]
         if self.reading[name] == "date":
             return f"Math.min(Math.max(days({x}, {_script(domain.text(0))}), 0), {domain.size - 1})"
-        start, stride, unit, size = steps_of(name, domain)
+        start, stride, unit, size = value_steps(name, domain)
         return f"code({x}, {start}, {stride}, {unit}, {size})"
 
     def highest(self, totals: Sequence[str]) -> str:

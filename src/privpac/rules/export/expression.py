@@ -24,15 +24,15 @@ def _parts(values: Iterable[Condition]) -> tuple[Condition, ...]:
     return tuple(values)
 
 
-def _terms(values: Iterable[Number]) -> tuple[Number, ...]:
+def _terms(values: Iterable[Amount]) -> tuple[Amount, ...]:
     return tuple(values)
 
 
-def _cases(values: Iterable[tuple[Condition, Outcome]]) -> tuple[tuple[Condition, Outcome], ...]:
+def _cases(values: Iterable[tuple[Condition, Answer]]) -> tuple[tuple[Condition, Answer], ...]:
     return tuple(values)
 
 
-def _totals(values: Iterable[Iterable[Number]]) -> tuple[tuple[Number, ...], ...]:
+def _totals(values: Iterable[Iterable[Amount]]) -> tuple[tuple[Amount, ...], ...]:
     return tuple(map(tuple, values))
 
 
@@ -76,7 +76,7 @@ class OddNumber:
 class SumExceeds:
     """The sum of whole numbers is greater than ``limit``."""
 
-    terms: tuple[Number, ...] = field(converter=_terms)
+    terms: tuple[Amount, ...] = field(converter=_terms)
     limit: int
 
 
@@ -92,20 +92,20 @@ class CodeTimes:
 class Cases:
     """The outcome of the first condition that holds, else ``otherwise``."""
 
-    cases: tuple[tuple[Condition, Outcome], ...] = field(converter=_cases)
-    otherwise: Outcome
+    cases: tuple[tuple[Condition, Answer], ...] = field(converter=_cases)
+    otherwise: Answer
 
 
 @frozen
 class HighestTotal:
     """The place of the greatest of some sums, the first of them where several are."""
 
-    totals: tuple[tuple[Number, ...], ...] = field(converter=_totals)
+    totals: tuple[tuple[Amount, ...], ...] = field(converter=_totals)
 
 
 Condition = bool | CodesIn | AllOf | AnyOf | Negated | OddNumber | SumExceeds
-Outcome = int | Cases
-Number = int | Cases | CodeTimes
+Answer = int | Cases
+Amount = int | Cases | CodeTimes
 Expression = Condition | Cases | HighestTotal
 """A condition says 1 where it holds, else 0; other answers are whole numbers: 0, 1, or the places of several labels."""
 

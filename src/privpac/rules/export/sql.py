@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from privpac.errors import ParameterError
-from privpac.rules.export.writer import RuleSource, ValueOfCode, Writer, steps_of
+from privpac.rules.export.writer import RuleSource, ValueOfCode, Writer, value_steps
 
 
 class Dialect(NamedTuple):
@@ -173,7 +173,7 @@ class SqlWriter(Writer):
                 raise ParameterError("ANSI SQL does not count days between dates; choose another dialect")
             inside = self.dialect.days.format(a=x, b=self.day(name, 0))
         else:
-            start, stride, unit, _ = steps_of(name, domain)
+            start, stride, unit, _ = value_steps(name, domain)
             # A whole number next to x * unit; one less where its point is above x, as prediction compares them.
             near = f"CAST(ROUND({x}{f' * {unit}' if unit > 1 else ''}) AS {self.dialect.whole})"
             point = f"CAST({near} AS {self.dialect.double}) / {unit}" if unit > 1 else near

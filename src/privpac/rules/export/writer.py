@@ -27,6 +27,7 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.rules.export.expression import (
     AllOf,
+    Amount,
     AnyOf,
     Cases,
     CodesIn,
@@ -35,7 +36,6 @@ from privpac.rules.export.expression import (
     Expression,
     HighestTotal,
     Negated,
-    Number,
     OddNumber,
     SumExceeds,
 )
@@ -43,7 +43,7 @@ from privpac.rules.export.expression import (
 EXACT = 1 << 53
 """Whole numbers up to here are doubles."""
 
-Reading = Literal["number", "float", "date", "name"]
+ReadColumn = Literal["number", "float", "date", "name"]
 
 
 class RuleSource(NamedTuple):
@@ -85,7 +85,7 @@ class Steps(NamedTuple):
         return self.start + self.stride * (self.size - 1)
 
 
-def reading(name: str, domain: Domain) -> Reading:
+def reading(name: str, domain: Domain) -> ReadColumn:
     """How the values of a column are compared."""
     there = domain.present
     if there.open:
@@ -126,7 +126,7 @@ def _least_double(domain: Domain, code: int, near: float) -> float:
     return near
 
 
-def steps_of(name: str, domain: Domain) -> Steps:
+def value_steps(name: str, domain: Domain) -> Steps:
     """A column of numbers in equal steps whose codes are added up; refused where doubles could not count them."""
     line = domain.present.line
     assert line is not None
@@ -223,7 +223,7 @@ class Writer(ABC):
                 self._check_sum(terms)
                 return f"{self.total(terms)} > {limit}"
 
-    def _check_sum(self, terms: Sequence[Number]) -> None:
+    def _check_sum(self, terms: Sequence[Amount]) -> None:
         added = [term for term in terms if isinstance(term, CodeTimes)]
         reach = sum(abs(term.factor) * self.source.columns[term.column].present.size for term in added)
         if reach > self.most:
@@ -281,7 +281,7 @@ class Writer(ABC):
 
         return self._joined((between(low, high) for low, high in inside), every=False)
 
-    def number(self, number: Number, spelled: Callable[[int], str] = str) -> str:
+    def number(self, number: Amount, spelled: Callable[[int], str] = str) -> str:
         """A whole number, an outcome of cases, or a code times its factor."""
         match number:
             case int():
@@ -302,7 +302,7 @@ class Writer(ABC):
                 end = self.number(last, spelled)
                 return self.chosen(open_ones, end) if open_ones else end
 
-    def total(self, terms: Sequence[Number]) -> str:
+    def total(self, terms: Sequence[Amount]) -> str:
         """A sum, in parentheses."""
         fixed = sum(term for term in terms if isinstance(term, int))
         parts = [self.number(term) for term in terms if not isinstance(term, int)]

@@ -73,8 +73,9 @@ def geometric(eta: Fraction, rng: Rng) -> int:
     return (u + t * v) // s
 
 
-def discrete_laplace(eta: Fraction, rng: Rng) -> int:
+def discrete_laplace(eta: Rational, rng: Rng) -> int:
     """One draw of the noise; ``-0`` is rejected so that zero is not counted twice."""
+    eta = rational(eta, "eta", above=0)
     while True:
         size, negative = geometric(eta, rng), rng.bits(1) == 1
         if size or not negative:

@@ -19,7 +19,8 @@ from markupsafe import Markup
 from privpac.display import Picture
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.evaluation import Evaluation, EvaluationCertificate
-from privpac.evaluation.results import MeasuredRate, Range, percent, points, sure
+from privpac.evaluation.intervals import Range
+from privpac.evaluation.results import MeasuredRate, percent, points, sure
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.lazy import need
 from privpac.methods.hybrid import certify_hybrid_any

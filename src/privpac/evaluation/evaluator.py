@@ -544,10 +544,10 @@ def plan_evaluation(
     Examples
     --------
     >>> print(plan_evaluation(2000, epsilon=1))
-    2,000 people, epsilon 1, add-remove: an error of 10 % is known to 0.37 points for the people measured, \
-to 2.5 points for new people from the same population (95 % sure)
+    2,000 people, epsilon 1, add-remove: an error of 10 % is known to 0.29 points for the people measured, \
+to 1.9 points for new people from the same population (95 % sure)
     >>> plan_evaluation(epsilon=1, half_width="0.02").n_users
-    2989
+    1916
     """
     if (n_users is None) == (half_width is None):
         raise ParameterError("give n_users= (how wide will the interval be?) or half_width= (how many people?)")

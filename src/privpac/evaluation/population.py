@@ -355,7 +355,7 @@ def people_for_gain(table: NoisyTable, beta: Fraction) -> int | None:
         products = None if table.products is None else (0,) * len(table.products)
         expected = evolve(table, sums=sums, products=products)
         level = float(9 * beta / 20)
-        return n > _PEOPLE or bool(_excluded(expected, "gain", np.zeros(1), False, level, 1)[0])
+        return n > _PEOPLE or bool(_excluded(expected, "gain", np.array([1 / _STEPS]), False, level, 1)[0])
 
     least = least_from(enough, 1)
     return None if least > _PEOPLE else least

@@ -136,7 +136,7 @@ CELLS: dict[CellKind, tuple[str, ...]] = {"table": ("tn", "fp", "fn", "tp"), "er
 _NO_GAIN = 0.01
 """A gain of at most a point is none."""
 
-LEAST_NOISE = Fraction(1, 1 << 100)
+LEAST_NOISE = Fraction(1, 1 << 110)
 """The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def _over(form: Range, whole: Range) -> Range:
     return Range(min(form.lo / whole.lo, form.lo / whole.hi), max(form.hi / whole.lo, form.hi / whole.hi))
 
 
-def coverage(datasets: int) -> None:
+def coverage(datasets: int, sizes: Sequence[int], epsilons: Sequence[str]) -> None:
     rng = np.random.default_rng(17)
     print(f"{datasets:,} datasets in each cell; per cent of intervals (95 % asked) that miss, at most of four rates;")
     print("half-widths in points: boxes → without / with products (typical)")
@@ -139,8 +140,8 @@ def coverage(datasets: int) -> None:
     worst = 0.0
     for law in LAWS:
         shares, tables = population(law, rng)
-        for n in SIZES:
-            for epsilon in map(Fraction, EPSILONS):
+        for n in sizes:
+            for epsilon in map(Fraction, epsilons):
                 missed, widths = _cell(shares, tables, n, epsilon, datasets, rng)
                 worst = max(worst, *(missed[kind] for kind in ("sample", "plain", "products")))
                 shown = " | ".join(
@@ -309,6 +310,8 @@ def speed(rows: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", type=int, default=200)
+    parser.add_argument("--people", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--epsilon", nargs="+", default=EPSILONS)
     parser.add_argument("--pupils", action="store_true")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--excess", action="store_true")
@@ -321,4 +324,4 @@ if __name__ == "__main__":
         excess()
         certificates(min(chosen.datasets, 200))
     else:
-        coverage(chosen.datasets)
+        coverage(chosen.datasets, chosen.people, chosen.epsilon)

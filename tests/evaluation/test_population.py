@@ -64,6 +64,17 @@ def test_nobody_and_tiny_budgets_exclude_nothing() -> None:
             assert population_range(table, name, Fraction(1, 20)) == Range(-1.0 if name == "gain" else 0.0, 1.0)
 
 
+@pytest.mark.parametrize("doubt", [Fraction(1, 10**12), Fraction(1, 10**40), Fraction(1, 10**400), Fraction(999, 1000)])
+def test_every_confidence_has_an_interval(doubt: Fraction) -> None:
+    """The surer, the wider; what floating point cannot hold says nothing, and nothing is raised."""
+    table = NoisyTable((600 * LEVELS, 30 * LEVELS, 40 * LEVELS, 330 * LEVELS), LEVELS, Fraction(1, LEVELS), (0,) * 6)
+    found, usual = (population_range(table, "error", level) for level in (doubt, Fraction(1, 20)))
+    assert (found.hi - found.lo > usual.hi - usual.lo) == (doubt < Fraction(1, 20))
+    assert (found == Range(0.0, 1.0)) == (doubt < Fraction(1, 10**300))
+    typical = typical_range(table, "error", doubt)
+    assert typical.lo < 0.07 < typical.hi
+
+
 def test_more_noise_more_cells_and_unlike_people_widen() -> None:
     """Products say how alike people are; each finer cell brings a noise of its own."""
     sums = (535 * LEVELS, 40 * LEVELS, 60 * LEVELS, 365 * LEVELS)

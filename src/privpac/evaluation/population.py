@@ -335,7 +335,7 @@ def population_range(table: NoisyTable, rate: str, beta: Fraction, records: int 
 
     >>> table = NoisyTable((535000, 11000, 59500, 108500), 840, Fraction(1, 840))
     >>> population_range(table, "error", Fraction(1, 20))
-    Range(lo=0.0732, hi=0.1304)
+    Range(lo=0.0709, hi=0.1315)
     """
     ends = (population_end(table, rate, beta / 2, upper=upper, records=records) for upper in (False, True))
     return Range(*sorted(ends))

@@ -97,6 +97,7 @@ docs: venv  ## the documentation site in site/
 notebooks: venv  ## execute the notebooks of the documentation, and draw its pictures
 	$(BIN)/python docs/_site/notebooks.py
 	$(BIN)/python docs/_site/pictures.py
+	$(BIN)/python docs/_site/gallery.py
 
 bench: venv .venv-peers/.installed  ## the aims in one table; then peers and the physical limit
 	$(BIN)/python benchmarks/bench.py --growth

@@ -13,14 +13,13 @@ from privpac.rules.named import RULES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
-BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-"""Also those in a tab, which stand indented."""
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)  # indented in a tab
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = [textwrap.dedent(text) for _, text in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    blocks = [textwrap.dedent(block) for _, block in BLOCK.findall(page.read_text(encoding="utf-8"))]
     names: dict[str, object] = {"__name__": "__page__"}
     known = set(RULES)
     with warnings.catch_warnings():

@@ -129,6 +129,47 @@ def test_every_picture_of_a_page_exists_and_says_what_it_shows() -> None:
             assert len(alt) > 20, (page.name, target)
 
 
+# The gallery
+
+
+def test_the_gallery_shows_what_its_kept_releases_say() -> None:
+    """Else: docs/_site/gallery.py run."""
+    gallery = script("gallery")
+    shown = gallery.examples()
+    assert {example.name for example in shown} == set(gallery.PICTURES)
+    assert len(shown) == 8
+    for example in shown:
+        assert example.calls, example.name
+        assert example.commands, example.name
+        release = gallery.kept(example.name)
+        if isinstance(release, pp.Released):
+            assert str(release).splitlines()[0] == example.printed.splitlines()[0], example.name
+        else:
+            assert set(map(len, release.values())) == {len(gallery.EPSILONS)}
+
+
+def test_every_command_of_the_gallery_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    warnings.simplefilter("ignore")
+    for example in script("gallery").examples():
+        for block in example.tables:
+            exec(compile(block, "gallery.md", "exec", dont_inherit=True), {})
+        for line in example.commands:
+            monkeypatch.setattr(sys, "argv", shlex.split(line))
+            with pytest.raises(SystemExit) as stop:
+                cli.main()
+            assert not stop.value.code, line
+
+
+def test_the_pictures_of_the_gallery_are_drawn_by_their_script(tmp_path: Path) -> None:
+    gallery = script("gallery")
+    written = gallery.write(tmp_path)
+    assert {path.stem for path in written} == set(gallery.PICTURES)
+    for path in written:
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert (DOCS / "img" / "gallery" / path.name).exists()
+
+
 # The reference and the navigation
 
 

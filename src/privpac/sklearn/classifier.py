@@ -95,8 +95,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     unit : {"user", "item"}, optional
         "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
         gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
-    evaluate : str or Fraction, optional
-        Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
+    evaluate : str, Fraction or True, optional
+        Share of the people, such as "1/3" (True), set aside to measure how good the rule is; one guarantee covers both.
     certify : str or Fraction, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     calibrate : str or Fraction, optional

@@ -332,7 +332,7 @@ HOSTILE = {
     "infinity": edited(value=1).replace('"value": 1', '"value": 1e999'),
     "twice": '{"format": "privpac.result", "format": "privpac.result"}',
     "format": edited(format="pickle"),
-    "version-2": edited(version=2),
+    "version-3": edited(version=3),
     "version-text": edited(version="1"),
     "version-true": edited(version=True),
     "extra-field": edited(code="import os"),

@@ -128,7 +128,7 @@ def with_and_without() -> Figure:
 
 
 def hybrid_selection() -> Figure:
-    """Above: what both scores of hybrid selection hold against each cut.  Below: how much of the draw comes from each."""
+    """Above: what both scores of hybrid selection hold against each cut.  Below: how much of the draw is each one's."""
     table = visits()
     people = table["patient"].unique(maintain_order=True).to_list()
     figure = Figure(figsize=(9.2, 4.6), layout="constrained")

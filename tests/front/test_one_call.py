@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -17,7 +18,14 @@ import pytest
 
 import privpac as pp
 from privpac.data.spec import TableSpec, read_features
-from privpac.errors import DeclarationError, LedgerUnavailable, ParameterError, SchemaError, did_you_mean
+from privpac.errors import (
+    BudgetExhausted,
+    DeclarationError,
+    LedgerUnavailable,
+    ParameterError,
+    SchemaError,
+    did_you_mean,
+)
 
 SECRET = 7741
 FRAME = pl.DataFrame(
@@ -226,7 +234,7 @@ def test_a_ledger_is_its_path(tmp_path: Path) -> None:
     assert line.startswith("this spends again: ")
     assert "once before" in line
     assert f"warning: {line}" in str(second)
-    assert other.parameters["budget left"] == "(1, 0) of (3, 0)"
+    assert other.parameters["budget left"] == "ε = 1 of 3"
     with pp.BudgetLedger(path) as ledger:
         assert str(ledger) == "visits: (1, 0) of (3, 0) left after 3 spends; show() lists them"
         table = ledger.show()
@@ -246,3 +254,72 @@ def test_a_ledger_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="path of its file"):
         pp.learn(FRAME, epsilon=1, ledger=3, **AGE)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+ENTRIES: dict[str, Callable[..., object]] = {
+    "learn": lambda table, **options: pp.learn(table, **options),
+    "evaluate": lambda table, **options: pp.evaluate(lambda x: x["age"] > 50, table, **options),
+    "select_model": lambda table, **options: pp.select_model({"old": lambda x: x["age"] > 50}, table, **options),
+    "best_error": lambda table, **options: pp.best_error(table, "stump", **options),
+    "quantile": lambda table, label, **options: pp.quantile(table, **options),
+    "learn_distribution": lambda table, label, **options: pp.learn_distribution(table, **options),
+    "select_distribution": lambda table, label, **options: pp.select_distribution(
+        table, ["a=expon:scale=20", "b=expon:scale=40"], candidates_are="public", records_per_user=4, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_ledger_without_room_is_told_before_the_table_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object, **__: object) -> object:
+        raise AssertionError("the table was read")
+
+    monkeypatch.setattr(pp.UserData, "from_frame", read)
+    with pytest.raises(LedgerUnavailable):
+        ENTRIES[name](FRAME, epsilon=1, ledger=tmp_path / "none.ledger", **AGE)
+    with pp.BudgetLedger.create(tmp_path / "b.ledger", epsilon=1, dataset="visits") as ledger:
+        with pytest.raises(BudgetExhausted):
+            ENTRIES[name](FRAME, epsilon=2, ledger=ledger, **AGE)
+        assert len(ledger.show()) == 0
+        with pytest.raises(AssertionError, match="was read"):
+            ENTRIES[name](FRAME, epsilon=1, ledger=ledger, **AGE)
+
+
+def test_the_time_to_read_the_table_is_hidden_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, slept = [100.0], []
+    real = pp.UserData.from_frame
+
+    def read(*arguments: Any) -> pp.UserData:
+        clock[0] += 2
+        return real(*arguments)
+
+    monkeypatch.setattr(pp.UserData, "from_frame", read)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", slept.append)
+    pp.learn(FRAME, epsilon=1, not_before=5, **AGE)
+    assert slept == [3.0]
+
+
+# Tables with odd columns
+
+
+def test_columns_named_like_parts_of_people_are_columns() -> None:
+    table = FRAME.with_columns(fold=pl.lit(1), unit=pl.lit(1)).to_pandas()
+    assert list(pp.learn(table, epsilon=1, **AGE).rule.features) == ["age"]
+    hours = pp.learn_distribution(table, user="id", features={"fold": (0, 3)}, epsilon=1)
+    assert hours.value.columns == ("fold",)
+    with pytest.raises(DeclarationError, match="user="):
+        pp.learn(table, epsilon=1)
+
+
+@pytest.mark.parametrize("rule", [None, "threshold", "stump", "point"])
+def test_texts_that_nobody_listed_are_refused_before_anything_is_spent(rule: str | None, tmp_path: Path) -> None:
+    with pp.BudgetLedger.create(tmp_path / "b.ledger", epsilon=9, dataset="visits") as ledger:
+        for columns in ({"sex": "text"}, {"sex": "text", "age": (0, 110)}):
+            with pytest.raises(ParameterError):
+                pp.learn(FRAME, rule, user="id", label="y", features=columns, epsilon=1, ledger=ledger)
+        with pytest.raises(ParameterError, match=r"\['sex'\] hold texts that nobody listed"):
+            pp.best_error(FRAME, "stump", user="id", label="y", features={"sex": "text"}, epsilon=1, ledger=ledger)
+        assert len(ledger.show()) == 0

@@ -38,7 +38,7 @@ from privpac.data.readers import (
 from privpac.data.schema_file import OPEN, Schema, TableFields, shows, shows_fields, table_spec
 from privpac.data.spec import TableSpec, read_features
 from privpac.data.suggest import suggest_domains
-from privpac.data.users import UserData, Users
+from privpac.data.users import UserData, Users, is_people
 from privpac.errors import DeclarationError, ParameterError, PrivpacError, did_you_mean
 from privpac.guarantee import Unit
 
@@ -266,7 +266,7 @@ def open_people(
         name = call.partition("(")[0].removeprefix("pp.")
         near = did_you_mean(strange[0], DataFields.__annotations__)
         raise TypeError(f"{name}() got an unexpected keyword argument {strange[0]!r}{near}")
-    if hasattr(data, "fold") and hasattr(data, "unit"):
+    if is_people(data):
         if fields:
             raise DeclarationError(
                 f"these people were read and declared already ({type(data).__name__}): leave out "

@@ -149,6 +149,12 @@ class ClassOfRules(ABC):
                 f"columns {without} have no domain: declare one in UserData or in the {self.noun}, such as "
                 "Integers(0, 100)"
             )
+        unlisted = [name for name, domain in filled.items() if domain.open]
+        if unlisted and not self.takes_texts:
+            raise ParameterError(
+                f"columns {unlisted} hold texts that nobody listed, and {self.noun} {type(self).__name__} needs listed "
+                'values: declare them, such as ["f", "m"] or Categories([...]), or learn a tree such as PrefixTree(8)'
+            )
         owned = [name for name, domain in filled.items() if own_code(domain) is not None]
         if owned and not self.takes_missing:
             raise ParameterError(

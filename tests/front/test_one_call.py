@@ -120,6 +120,10 @@ def test_files_and_lists_of_files_are_tables(tmp_path: Path) -> None:
     for path, rows in ((tmp_path / "a.csv", 120), (f"{tmp_path}/*.parquet", 240), (several, 240)):
         assert pp.learn(path, epsilon=1, **AGE).outcome == "released"
         assert pp.check(path, **AGE).records_read == rows
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "a.parquet")
+    for engine in ("memory", "stream"):
+        names = [tmp_path / "a.parquet", tmp_path / "link.parquet", f"{tmp_path}/../{tmp_path.name}/a.parquet"]
+        assert pp.check(names, engine=engine, **AGE).records_read == 120
     FRAME.write_csv(tmp_path / "s.csv", separator=";")
     assert pp.learn(tmp_path / "s.csv", separator=";", epsilon=1, **AGE).outcome == "released"
     with pytest.raises(ParameterError, match="no file matches"):

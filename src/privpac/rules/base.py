@@ -153,7 +153,8 @@ class ClassOfRules(ABC):
         if unlisted and not self.takes_texts:
             raise ParameterError(
                 f"columns {unlisted} hold texts that nobody listed, and {self.noun} {type(self).__name__} needs listed "
-                'values: declare them, such as ["f", "m"] or Categories([...]), or learn a tree such as PrefixTree(8)'
+                'values; declare Categories([...]), such as ["f", "m"] (in words {f,m}), or learn a tree such as '
+                "PrefixTree(8)"
             )
         owned = [name for name, domain in filled.items() if own_code(domain) is not None]
         if owned and not self.takes_missing:

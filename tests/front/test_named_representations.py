@@ -82,6 +82,7 @@ def test_the_command_names_it(command: Command, tmp_path: Any) -> None:
     words = ["learn", path, "-u", "id", "-y", "y", "-f", f"x=0:{2**60}", "-e", "4", "--method", "surrogate"]
     run = command(*words, "--rule", "point", "--set", "representation=hashed")
     assert run.code == 0, run.err
+    run = command(*words, "--rule", "point", "--set", "representation=hashed", "--json")
     assert "hashed: 165 rules" in run.out
     refused = command(*words, "--rule", "threshold")
     assert refused.code == 2

@@ -22,6 +22,7 @@ from privpac.errors import (
     BudgetExhausted,
     DeclarationError,
     LedgerUnavailable,
+    ModelFileError,
     ParameterError,
     SchemaError,
     did_you_mean,
@@ -327,3 +328,23 @@ def test_texts_that_nobody_listed_are_refused_before_anything_is_spent(rule: str
         with pytest.raises(ParameterError, match=r"\['sex'\] hold texts that nobody listed"):
             pp.best_error(FRAME, "stump", user="id", label="y", features={"sex": "text"}, epsilon=1, ledger=ledger)
         assert len(ledger.show()) == 0
+
+
+def test_a_rule_predicts_on_any_table() -> None:
+    rule = pp.learn(FRAME, epsilon=8, **AGE)
+    said = rule.predict(FRAME.select("age")).tolist()
+    for table in (FRAME, FRAME.lazy(), FRAME.to_arrow(), FRAME.to_arrow().to_batches()[0], FRAME.to_pandas()):
+        assert rule.predict(table).tolist() == said
+    named = FRAME.with_columns(column_names=pl.lit(1)).to_pandas()
+    assert rule.predict(named).tolist() == said
+
+
+def test_a_class_without_parentheses_is_refused_in_words() -> None:
+    with pytest.raises(TypeError, match="rule"):
+        pp.learn(FRAME, pp.Stumps, epsilon=1, **AGE)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "visits.csv")
+    with pytest.raises(ModelFileError, match=r"visits\.csv': not a readable privpac result: it is no JSON"):
+        pp.load(tmp_path / "visits.csv")

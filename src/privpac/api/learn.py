@@ -61,7 +61,7 @@ from privpac.methods.registry import (
 )
 from privpac.parameters import seconds
 from privpac.result import BUDGET_LEFT, Released
-from privpac.rules.base import ConceptClass, with_domains
+from privpac.rules.base import ClassOfRules, ConceptClass, with_domains
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
 
@@ -354,7 +354,7 @@ def learn(
 
 def own_columns(rule: object) -> Mapping[str, Domain | None] | None:
     """The columns that a class of rules declares by name and domain, None where it leaves that to the data."""
-    found: Mapping[str | None, Domain | None] = rule.declared() if hasattr(rule, "declared") else {}
+    found: Mapping[str | None, Domain | None] = rule.declared() if isinstance(rule, ClassOfRules) else {}
     named = {name: domain for name, domain in found.items() if name is not None and domain is not None}
     return named if named and len(named) == len(found) else None
 

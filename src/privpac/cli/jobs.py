@@ -168,7 +168,8 @@ def command(
         for function in calls:
             words = parameter_help(function)
             for parameter in inspect.signature(function).parameters.values():
-                asks = parameter.name not in DataFields.__annotations__  # what is said of the table is the job's
+                about_table = parameter.name in DataFields.__annotations__  # said by the job, but where help= names it
+                asks = not about_table or parameter.name in (help or {})
                 if asks and parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in leave_out.split():
                     taken[parameter.name] = _option(parameter, words, place, help or {}, flags or {})
         for each in also.split():

@@ -673,8 +673,11 @@ def columns_of(
     """The columns to read (all of them unless ``reads`` names some) beside their domains; by name in a frame, by
     position in an array."""
     wanted = tuple(features) if reads is None else reads
-    if hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping):
-        names = list(X) if isinstance(X, Mapping) else list(X.columns if hasattr(X, "columns") else X.column_names)
+    if type(X).__name__ == "LazyFrame":
+        X = X.collect()
+    arrow = hasattr(type(X), "column_names")  # whose columns are arrays without a name
+    if arrow or hasattr(X, "columns") or isinstance(X, Mapping):
+        names = list(X) if isinstance(X, Mapping) else list(X.column_names if arrow else X.columns)
         missing = [name for name in wanted if name not in names]
         if missing:
             raise SchemaError(f"columns {missing} are missing; the rule reads {list(wanted)}")

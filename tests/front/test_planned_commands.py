@@ -123,7 +123,7 @@ def test_plans_print_the_commands_or_say_why_there_is_none(command: Command) -> 
             "privpac protocol new RUN.json --model shuffle",
         ),
         (
-            ["median", "--domain", "100"],
+            ["median", "--domain", "100", "--all"],
             "no command runs this row; in Python: plan.learner('median by the exponential mechanism')",
         ),
     ):

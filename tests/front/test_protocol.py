@@ -143,7 +143,7 @@ def test_a_shuffled_run_needs_its_clients_and_is_mixed_once(privpac: Command, tm
     )
     found = privpac("protocol", "analyze", "run.json", "mixed.bin", "--key", "analyzer.key")
     assert found.code == 0
-    assert "(2, 1e-06)-DP per user, replace, shuffle model" in found.out
+    assert "ε = 2, δ = 1e-06 for each person, shuffle model" in found.out
     (tmp_path / "cut.bin").write_bytes(first[: len(first) // 2])
     said = one_line(privpac("protocol", "analyze", "run.json", "cut.bin", "--key", "analyzer.key"))
     assert "cut or damaged" in said

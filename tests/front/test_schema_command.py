@@ -62,10 +62,10 @@ def test_commands_read_it(command: Command, schema: Path) -> None:
     for table in ("t.csv", "t.parquet"):
         run = command("learn", table, *told, "--out", "r.json")
         assert run.out.startswith("dead when bili > 3\n"), run.err
-        assert "(80, 0)-DP per user" in run.out
+        assert "ε = 80 for each person" in run.out
     run = command("evaluate", "r.json", "t.csv", *told, "--cells", "error")
     assert "wrong for" in run.out, run.err
-    assert "per user" in run.out
+    assert "for each person" in run.out
     assert command("quantile", "t.csv", *told, "-f", "bili").out.startswith("bili: median")
     assert "north, old" in command("distribution", "t.csv", *told, "-f", "ward").out
     assert "interval" in command("learn", "t.csv", *told, "-f", "bili", "--rule", "interval", "--json").out.lower()

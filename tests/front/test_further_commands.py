@@ -87,7 +87,20 @@ def test_a_plan_of_answers_and_of_representations(command: Command) -> None:
     assert run.code == 0, run.err
     rows = {row["method"]: row["n_users"] for row in json.loads(run.out)["rows"]}
     assert rows["prediction service"][0] > rows["any private service"][0]
-    named = ["plan", "point", "--domain", "2^60", "--representation", "hashed", "-e", "1", "-m", "1", "--no-predict"]
+    named = [
+        "plan",
+        "point",
+        "--domain",
+        "2^60",
+        "--representation",
+        "hashed",
+        "-e",
+        "1",
+        "-m",
+        "1",
+        "--no-predict",
+        "--all",
+    ]
     assert "surrogate selection" in command(*named).out
     assert "--queries plans a service" in command("plan", "histogram", "--bins", "3", "-e", "1", "--queries", "3").err
 

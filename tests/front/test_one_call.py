@@ -348,3 +348,14 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     FRAME.write_csv(tmp_path / "visits.csv")
     with pytest.raises(ModelFileError, match=r"visits\.csv': not a readable privpac result: it is no JSON"):
         pp.load(tmp_path / "visits.csv")
+
+
+def test_the_estimator_takes_every_form_of_a_domain() -> None:
+    from privpac.sklearn import PrivateRuleClassifier
+
+    X, y = FRAME.select("age", "dose").to_numpy(), FRAME["y"].to_numpy()
+    for domains in ([(0, 110), "0:50:0.5"], {1: (0, 50, 0.5), 0: range(111)}):
+        fitted = PrivateRuleClassifier(domains=domains, classes=[0, 1]).fit(X, y, groups=FRAME["id"].to_numpy())
+        assert fitted.predict(X[:2]).shape == (2,)
+    with pytest.raises(ParameterError, match="x0"):
+        PrivateRuleClassifier(domains=["0-110", "0:50"], classes=[0, 1]).fit(X, y, groups=FRAME["id"].to_numpy())

@@ -21,6 +21,7 @@ from privpac.data import Domain, Floats, UserData
 from privpac.data.build import record_values
 from privpac.data.columns import column
 from privpac.data.schema_file import Schema, read_schema
+from privpac.data.spec import read_domain
 from privpac.data.suggest import column_types
 from privpac.errors import ItemLevelWarning, ParameterError, PrivpacError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Unit, one_of
@@ -34,7 +35,7 @@ ColumnLike = Any
 """What it takes for ``y`` and ``groups``: an array, a series, a list, or None."""
 Tags = Any
 """scikit-learn has no types."""
-Domains = Mapping[Any, Domain] | Sequence[Domain] | None
+Domains = Mapping[Any, Any] | Sequence[Any] | None
 """Public domains of the columns, by name or by position."""
 
 
@@ -272,11 +273,12 @@ class PrivateEstimator(GroupsAsked):
         """Whether some domain says what a missing value is; the others refuse one themselves."""
         known: Any = self._schema().domains(self._policy()) if self.schema is not None else self.domains
         declared = known.values() if isinstance(known, Mapping) else known or ()
-        return any(domain.present is not domain for domain in declared)
+        read = (read_domain(domain, "of domains=") for domain in declared)
+        return any(domain is not None and domain.present is not domain for domain in read)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
         """The declared domain of every column of X."""
-        found = self._declared(names)
+        found: dict[str, Any] = {name: read_domain(domain, name) for name, domain in self._declared(names).items()}
         for name, domain in found.items():
             if not isinstance(domain, Domain):
                 raise TypeError(
@@ -284,7 +286,7 @@ class PrivateEstimator(GroupsAsked):
                 )
         return found
 
-    def _declared(self, names: list[str]) -> dict[str, Domain]:
+    def _declared(self, names: list[str]) -> dict[str, Any]:
         if self.schema is not None:
             known = self._schema().domains(self._policy())
             absent = [name for name in names if name not in known]

@@ -267,7 +267,7 @@ BAD: list[tuple[dict[str, Any], Any, Any, Any, type[Exception], str]] = [
     ({"domains": {"age": pp.Integers(0, 99)}}, None, None, None, ParameterError, "no domain"),
     ({"domains": DOMAINS | {"weight": pp.Floats()}}, None, None, None, ParameterError, "weight"),
     ({"domains": [pp.Floats()]}, None, None, None, ParameterError, "2 columns but 1 domains"),
-    ({"domains": {"age": (0, 99), "dose": (0, 5)}}, None, None, None, TypeError, "Domain"),
+    ({"domains": {"age": 99, "dose": 5}}, None, None, None, TypeError, "Domain"),
     ({"domains": DOMAINS | {"age": pp.Integers(0, 50)}}, None, None, None, SchemaError, "column 'age': .* outside"),
     ({"classes": [0]}, None, None, None, ParameterError, "classes"),
     ({"classes": [1, 1]}, None, None, None, ParameterError, "classes"),

@@ -580,6 +580,8 @@ class Released(Shown):
             raise
         except RecursionError:
             raise ModelFileError("the file is nested too deeply to be a privpac result") from None
+        except json.JSONDecodeError as error:
+            raise ModelFileError(f"not a readable privpac result: it is no JSON (line {error.lineno})") from None
         except Exception as error:  # as above: one situation, one class, one line
             raise ModelFileError(f"not a readable privpac result: {' '.join(str(error).split())[:160]}") from None
 
@@ -600,7 +602,10 @@ class Released(Shown):
             raise ModelFileError(f"{str(path)!r} is not a privpac result: it is not UTF-8 text") from None
         if len(data) > _MAX_FILE:
             raise ModelFileError(f"{str(path)!r} is not a privpac result: it is larger than {_MAX_FILE} bytes")
-        return Released.from_json(text)
+        try:
+            return Released.from_json(text)
+        except ModelFileError as error:
+            raise ModelFileError(f"{str(path)!r}: {error}") from None
 
 
 def _read(body: object) -> Released:

@@ -271,6 +271,7 @@ PARAMETERS: list[tuple[list[str], str]] = [
     ([*LEARN, "--report", "nowhere/r.html"], "--report cannot be written"),
     ([*LEARN, "--out", "."], "is a folder"),
     ([*LEARN, "--report", "."], "is a folder"),
+    ([*LEARN, "--report", "r.pdf"], "saved as .html or .htm, got 'r.pdf'"),
     ([*LEARN, "--out", "b.db"], "--ledger name the same file"),
     ([*LEARN, "--report", "t.parquet"], "the table name the same file"),
     ([*LEARN, "--out", "x", "--report", "x"], "name the same file"),

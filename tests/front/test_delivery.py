@@ -203,7 +203,7 @@ def small(folder: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("option", ["--out", "--report"])
 def test_a_result_that_cannot_be_saved_is_shown_and_kept(folder: Path, small: Path, option: str, here: Here) -> None:
-    words = [*COMMANDS["learn"], "--ledger", "b.db", option, "small/x"]
+    words = [*COMMANDS["learn"], "--ledger", "b.db", option, "small/x.html"]
     done = here(words) if option == "--report" else run(folder, words)
     assert done.returncode == 1
     assert "krank" in done.stdout

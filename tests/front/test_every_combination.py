@@ -129,19 +129,19 @@ class Counted(BudgetLedger):
     def budget(self) -> Guarantee:
         return self._budget
 
+    @property
+    def dataset(self) -> str:
+        return "made up"
+
     def check_room(self, guarantee: Guarantee, *_: Any) -> None:
         """There always is."""
 
-    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None, **_: Any) -> Any:
-        self.spends += 1
-        return type("Receipt", (), {"use": lambda _: None, "spend_id": "one"})()
-
-    @property
-    def dataset(self) -> str:
-        return "counted"
-
     def bought(self, guarantee: Guarantee, label: str) -> tuple[int, str]:
         return 0, ""
+
+    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None, **_: Any) -> Any:
+        self.spends += 1
+        return type("Receipt", (), {"use": lambda _: None, "spend_id": str(self.spends)})()
 
     def remaining(self) -> Any:
         raise pp.errors.LedgerError("nothing is written down")

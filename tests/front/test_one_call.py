@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -17,7 +18,15 @@ import pytest
 
 import privpac as pp
 from privpac.data.spec import TableSpec, read_features
-from privpac.errors import DeclarationError, LedgerUnavailable, ParameterError, SchemaError, did_you_mean
+from privpac.errors import (
+    BudgetExhausted,
+    DeclarationError,
+    LedgerUnavailable,
+    ModelFileError,
+    ParameterError,
+    SchemaError,
+    did_you_mean,
+)
 
 SECRET = 7741
 FRAME = pl.DataFrame(
@@ -112,6 +121,10 @@ def test_files_and_lists_of_files_are_tables(tmp_path: Path) -> None:
     for path, rows in ((tmp_path / "a.csv", 120), (f"{tmp_path}/*.parquet", 240), (several, 240)):
         assert pp.learn(path, epsilon=1, **AGE).outcome == "released"
         assert pp.check(path, **AGE).records_read == rows
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "a.parquet")
+    for engine in ("memory", "stream"):
+        names = [tmp_path / "a.parquet", tmp_path / "link.parquet", f"{tmp_path}/../{tmp_path.name}/a.parquet"]
+        assert pp.check(names, engine=engine, **AGE).records_read == 120
     FRAME.write_csv(tmp_path / "s.csv", separator=";")
     assert pp.learn(tmp_path / "s.csv", separator=";", epsilon=1, **AGE).outcome == "released"
     with pytest.raises(ParameterError, match="no file matches"):
@@ -246,3 +259,103 @@ def test_a_ledger_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="path of its file"):
         pp.learn(FRAME, epsilon=1, ledger=3, **AGE)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+ENTRIES: dict[str, Callable[..., object]] = {
+    "learn": lambda table, **options: pp.learn(table, **options),
+    "evaluate": lambda table, **options: pp.evaluate(lambda x: x["age"] > 50, table, **options),
+    "select_model": lambda table, **options: pp.select_model({"old": lambda x: x["age"] > 50}, table, **options),
+    "best_error": lambda table, **options: pp.best_error(table, "stump", **options),
+    "quantile": lambda table, label, **options: pp.quantile(table, **options),
+    "learn_distribution": lambda table, label, **options: pp.learn_distribution(table, **options),
+    "select_distribution": lambda table, label, **options: pp.select_distribution(
+        table, ["a=expon:scale=20", "b=expon:scale=40"], candidates_are="public", records_per_user=4, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_ledger_without_room_is_told_before_the_table_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object, **__: object) -> object:
+        raise AssertionError("the table was read")
+
+    monkeypatch.setattr(pp.UserData, "from_frame", read)
+    with pytest.raises(LedgerUnavailable):
+        ENTRIES[name](FRAME, epsilon=1, ledger=tmp_path / "none.ledger", **AGE)
+    with pp.BudgetLedger.create(tmp_path / "b.ledger", epsilon=1, dataset="visits") as ledger:
+        with pytest.raises(BudgetExhausted):
+            ENTRIES[name](FRAME, epsilon=2, ledger=ledger, **AGE)
+        assert len(ledger.show()) == 0
+        with pytest.raises(AssertionError, match="was read"):
+            ENTRIES[name](FRAME, epsilon=1, ledger=ledger, **AGE)
+
+
+def test_the_time_to_read_the_table_is_hidden_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, slept = [100.0], []
+    real = pp.UserData.from_frame
+
+    def read(*arguments: Any) -> pp.UserData:
+        clock[0] += 2
+        return real(*arguments)
+
+    monkeypatch.setattr(pp.UserData, "from_frame", read)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", slept.append)
+    pp.learn(FRAME, epsilon=1, not_before=5, **AGE)
+    assert slept == [3.0]
+
+
+# Tables with odd columns
+
+
+def test_columns_named_like_parts_of_people_are_columns() -> None:
+    table = FRAME.with_columns(fold=pl.lit(1), unit=pl.lit(1)).to_pandas()
+    assert list(pp.learn(table, epsilon=1, **AGE).rule.features) == ["age"]
+    hours = pp.learn_distribution(table, user="id", features={"fold": (0, 3)}, epsilon=1)
+    assert hours.value.columns == ("fold",)
+    with pytest.raises(DeclarationError, match="user="):
+        pp.learn(table, epsilon=1)
+
+
+@pytest.mark.parametrize("rule", [None, "threshold", "stump", "point"])
+def test_texts_that_nobody_listed_are_refused_before_anything_is_spent(rule: str | None, tmp_path: Path) -> None:
+    with pp.BudgetLedger.create(tmp_path / "b.ledger", epsilon=9, dataset="visits") as ledger:
+        for columns in ({"sex": "text"}, {"sex": "text", "age": (0, 110)}):
+            with pytest.raises(ParameterError):
+                pp.learn(FRAME, rule, user="id", label="y", features=columns, epsilon=1, ledger=ledger)
+        with pytest.raises(ParameterError, match=r"\['sex'\] hold texts that nobody listed"):
+            pp.best_error(FRAME, "stump", user="id", label="y", features={"sex": "text"}, epsilon=1, ledger=ledger)
+        assert len(ledger.show()) == 0
+
+
+def test_a_rule_predicts_on_any_table() -> None:
+    rule = pp.learn(FRAME, epsilon=8, **AGE)
+    said = rule.predict(FRAME.select("age")).tolist()
+    for table in (FRAME, FRAME.lazy(), FRAME.to_arrow(), FRAME.to_arrow().to_batches()[0], FRAME.to_pandas()):
+        assert rule.predict(table).tolist() == said
+    named = FRAME.with_columns(column_names=pl.lit(1)).to_pandas()
+    assert rule.predict(named).tolist() == said
+
+
+def test_a_class_without_parentheses_is_refused_in_words() -> None:
+    with pytest.raises(TypeError, match="rule"):
+        pp.learn(FRAME, pp.Stumps, epsilon=1, **AGE)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "visits.csv")
+    with pytest.raises(ModelFileError, match=r"visits\.csv': not a readable privpac result: it is no JSON"):
+        pp.load(tmp_path / "visits.csv")
+
+
+def test_the_estimator_takes_every_form_of_a_domain() -> None:
+    from privpac.sklearn import PrivateRuleClassifier
+
+    X, y = FRAME.select("age", "dose").to_numpy(), FRAME["y"].to_numpy()
+    for domains in ([(0, 110), "0:50:0.5"], {1: (0, 50, 0.5), 0: range(111)}):
+        fitted = PrivateRuleClassifier(domains=domains, classes=[0, 1]).fit(X, y, groups=FRAME["id"].to_numpy())
+        assert fitted.predict(X[:2]).shape == (2,)
+    with pytest.raises(ParameterError, match="x0"):
+        PrivateRuleClassifier(domains=["0-110", "0:50"], classes=[0, 1]).fit(X, y, groups=FRAME["id"].to_numpy())

@@ -31,6 +31,7 @@ from privpac.api.candidates import candidates_from
 from privpac.api.learn import release_rule, warn_item_level
 from privpac.api.tables import Data, Declared, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
+from privpac.data.users import is_people
 from privpac.distributions.base import DistributionLearner, Gaussian
 from privpac.distributions.cells import bins_from_text
 from privpac.distributions.gaussian import CoarseToFineGaussian, CoarseToFineMean
@@ -151,7 +152,7 @@ def select_distribution(
         domains=dict(people.features),
         **options,
     )
-    return release_distribution(selector, people.read(), ledger=ledger, not_before=not_before)
+    return release_distribution(selector, people, ledger=ledger, not_before=not_before)
 
 
 def selector_for(
@@ -279,7 +280,7 @@ def learn_distribution(
     people = _people(data, options, "pp.learn_distribution({table}, epsilon=1)")
     shared: Options = {"neighbours": neighbours, "unit": people.unit, "domains": dict(people.features)}
     learner = distribution_learner(family, epsilon=epsilon, method=method, **shared, **options)
-    return release_distribution(learner, people.read(), ledger=ledger, not_before=not_before)
+    return release_distribution(learner, people, ledger=ledger, not_before=not_before)
 
 
 def distribution_learner(
@@ -425,8 +426,7 @@ def _given(kind: LearnerClass, options: Mapping[str, object], what: str) -> Opti
 
 def _people(data: Any, options: Options, call: str) -> Declared:
     """The people; what is said about their table is taken out of the options."""
-    read = hasattr(data, "fold") and hasattr(data, "unit")
-    columns = options.pop("features", None) if read else None  # of people: those that the learner reads
+    columns = options.pop("features", None) if is_people(data) else None  # of people: those that the learner reads
     people = open_people(data, fields_among(options), call=call, labelled=False)
     if not hasattr(people.schema, "unit"):
         raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(data).__name__}")
@@ -436,7 +436,11 @@ def _people(data: Any, options: Options, call: str) -> Declared:
 
 
 def release_distribution(
-    learner: DistributionLearner, users: Users, *, ledger: LedgerLike | None = None, not_before: float | None = None
+    learner: DistributionLearner,
+    users: Users | Declared,
+    *,
+    ledger: LedgerLike | None = None,
+    not_before: float | None = None,
 ) -> Released:
     """Release; without a user column that is said loudly, and in the result."""
     warn_item_level(users, 4)

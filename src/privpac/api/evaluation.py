@@ -127,7 +127,7 @@ def evaluate(
         rowwise=rowwise,
         same_people=same_people,
     )
-    return release_rule(learner, people.read(), ledger=ledger)
+    return release_rule(learner, people, ledger=ledger)
 
 
 def _people(predictors: Iterable[object], data: Any, table: DataFields, call: str) -> Declared:
@@ -210,7 +210,7 @@ def select_model(
     asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise, "ids": ids, "confidence": confidence}
     asked |= {"evaluate": evaluate, "neighbours": neighbours, "max_records": max_records}
     learner = selection_learner(models, epsilon=epsilon, unit=people.unit, **asked)
-    return release_rule(learner, people.read(), ledger=ledger)
+    return release_rule(learner, people, ledger=ledger)
 
 
 def selection_learner(
@@ -299,7 +299,7 @@ def best_error(
     asked: dict[str, Any] = {"neighbours": neighbours, "max_records": max_records, "confidence": confidence}
     asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
     learner = best_error_learner(concept, epsilon=epsilon, unit=people.unit, **asked)
-    return release_rule(learner, people.read(), ledger=ledger)
+    return release_rule(learner, people, ledger=ledger)
 
 
 def best_error_learner(

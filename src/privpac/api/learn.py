@@ -19,6 +19,7 @@ keep one ledger per part then:
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -32,7 +33,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from privpac import __version__
-from privpac.api.tables import Data, fields_among, open_people, takes_tables
+from privpac.api.tables import Data, Declared, fields_among, open_people, takes_tables
 from privpac.data import Domain, Users
 from privpac.data.domains import invalid_words
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError, did_you_mean
@@ -41,7 +42,7 @@ from privpac.evaluation.results import few_people
 from privpac.evaluation.together import EvaluatedLearner, evaluation_share, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.ledger import BudgetLedger, LedgerLike, release
+from privpac.ledger import BudgetLedger, LedgerLike, check_room, release
 from privpac.methods.base import ITEM_LEVEL, Learner
 from privpac.methods.registry import (
     METHODS,
@@ -58,8 +59,9 @@ from privpac.methods.registry import (
     default_rules,
     unused,
 )
+from privpac.parameters import seconds
 from privpac.result import BUDGET_LEFT, Released
-from privpac.rules.base import ConceptClass, with_domains
+from privpac.rules.base import ClassOfRules, ConceptClass, with_domains
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
 
@@ -349,19 +351,19 @@ def learn(
     if rule is None:
         told |= {"labels": len(getattr(people.schema, "classes", ())) or 2}
     prepared = prepare(rule, epsilon=epsilon, method=method, **told, **options)
-    return release_prepared(prepared, people.read(), ledger=ledger, not_before=not_before, stacklevel=4)
+    return release_prepared(prepared, people, ledger=ledger, not_before=not_before, stacklevel=4)
 
 
 def own_columns(rule: object) -> Mapping[str, Domain | None] | None:
     """The columns that a class of rules declares by name and domain, None where it leaves that to the data."""
-    found: Mapping[str | None, Domain | None] = rule.declared() if hasattr(rule, "declared") else {}
+    found: Mapping[str | None, Domain | None] = rule.declared() if isinstance(rule, ClassOfRules) else {}
     named = {name: domain for name, domain in found.items() if name is not None and domain is not None}
     return named if named and len(named) == len(found) else None
 
 
 def release_prepared(
     prepared: Prepared,
-    data: Users,
+    data: Users | Declared,
     *,
     ledger: LedgerLike | None = None,
     not_before: float | None = None,
@@ -376,7 +378,7 @@ def release_prepared(
     return released
 
 
-def warn_item_level(data: Users, stacklevel: int = 3) -> None:
+def warn_item_level(data: Users | Declared, stacklevel: int = 3) -> None:
     """Say, before anything is spent, that people are not what is protected."""
     if getattr(data, "unit", Unit.USER) == Unit.ITEM:
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel)
@@ -397,14 +399,24 @@ def _few(released: Released) -> tuple[str, ...]:
 
 def release_rule(
     learner: Learner,
-    data: Users,
+    data: Users | Declared,
     *,
     ledger: LedgerLike | None = None,
     not_before: float | None = None,
     stacklevel: int = 3,
 ) -> Released:
-    """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
+    """Release, and say what is left of the ledger's budget: a function of its earlier, public spends.
+
+    A table that is declared only is read once the ledger has room.
+    """
     ledger = None if ledger is None else BudgetLedger.of(ledger)
+    if isinstance(data, Declared):
+        start, not_before = time.monotonic(), None if not_before is None else seconds(not_before, "not_before")
+        if ledger is not None:
+            check_room(learner, ledger)
+        data = data.read()
+        if not_before is not None:  # reading takes longer the more people there are: it is a part of the call
+            not_before = max(0.0, not_before - (time.monotonic() - start))
     concept = getattr(learner, "concept", getattr(learner, "tree", None))
     label = type(getattr(learner, "learner", learner)).__name__ + (
         "" if concept is None else f" of {type(concept).__name__}"

@@ -122,7 +122,7 @@ def quantile(
         public_n_users=public_n_users,
     )
     warn_item_level(people.schema)
-    return release_rule(learner, people.read(), ledger=ledger, not_before=not_before)
+    return release_rule(learner, people, ledger=ledger, not_before=not_before)
 
 
 def quantile_learner(

@@ -36,7 +36,7 @@ from privpac.data.readers import (
 )
 from privpac.data.schema_file import OPEN, Schema, TableFields, shows, shows_fields, table_spec
 from privpac.data.spec import TableSpec, read_features
-from privpac.data.users import UserData, Users
+from privpac.data.users import UserData, Users, is_people
 from privpac.errors import DeclarationError, ParameterError, PrivpacError, did_you_mean
 from privpac.guarantee import Unit
 from privpac.parameters import CHUNK_ROWS
@@ -270,7 +270,7 @@ def open_people(
         name = call.partition("(")[0].removeprefix("pp.")
         near = did_you_mean(strange[0], DataFields.__annotations__)
         raise TypeError(f"{name}() got an unexpected keyword argument {strange[0]!r}{near}")
-    if hasattr(data, "fold") and hasattr(data, "unit"):
+    if is_people(data):
         if fields:
             raise DeclarationError(
                 f"these people were read and declared already ({type(data).__name__}): leave out "

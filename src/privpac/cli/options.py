@@ -300,6 +300,10 @@ def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str 
         seen[name] = _real(path)
         if path.is_dir():
             raise ParameterError(f"{name} must name a file, but {str(path)!r} is a folder")
+        if name == "--report" and path.suffix.lower() not in (".html", ".htm"):
+            raise ParameterError(
+                f"a report is saved as .html or .htm, got {path.name[-40:]!r}; a browser prints it as PDF"
+            )
         try:
             with tempfile.TemporaryFile(dir=path.parent):
                 pass

@@ -172,6 +172,8 @@ def plan_command(
     concept: Any = name
     if wants_tree(name if name in TREE_RULES or tree is not None else None, tree):
         concept = parse_tree(tree or "")
+        if domain is not None:
+            raise ParameterError("a tree says itself which points there are: leave out --domain")
     elif name not in PLANNED_FAMILIES and (domain is None) == (not feature and schema is None):
         raise ParameterError("give either --domain (a number of values), one or more --feature, or a --schema file")
     if options["queries"] is not None and (concept is not name or name in PLANNED_FAMILIES):

@@ -206,9 +206,12 @@ def shown_path(path: TablePath) -> str:
 
 def expand(path: TablePath, *, folders: bool = False) -> list[Path]:
     """The files that a path or a glob names, in order; of a folder, if that may be named, its Parquet files; those of
-    several paths one after the other, each once."""
+    several paths one after the other, each once, by whatever name."""
     if not isinstance(path, (str, os.PathLike)) and is_path(path):
-        return list(dict.fromkeys(file for one in path for file in expand(one, folders=folders)))
+        found: dict[str, Path] = {}
+        for file in (file for one in path for file in expand(one, folders=folders)):
+            found.setdefault(os.path.realpath(file), file)
+        return list(found.values())
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be text or a path, got {type(path).__name__}")
     shown = os.fspath(path)

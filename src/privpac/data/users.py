@@ -83,9 +83,15 @@ class Users(Protocol):
         """The kernel's value over all users."""
 
 
+def is_people(data: object) -> bool:
+    """Whether these are users of an engine.  The class says so: columns of a pandas frame are its attributes, and a
+    table may have a column ``fold`` and a column ``unit``."""
+    return callable(getattr(type(data), "fold", None)) and hasattr(data, "unit")
+
+
 def check_users(data: Users, unit: Unit) -> None:
     """Data of users, grouped as the learner's promise says."""
-    if not hasattr(data, "fold") or not hasattr(data, "unit"):
+    if not is_people(data):
         raise TypeError(
             f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., "
             "label=...)"

@@ -33,6 +33,7 @@ from attrs import field, frozen
 from privpac.arrays import Codes, Ints
 from privpac.data import Domain, UserData
 from privpac.data.loops import jit
+from privpac.data.users import is_people
 from privpac.errors import (
     IncompatibleGuarantees,
     InfeasibleError,
@@ -250,7 +251,7 @@ class MeanLearner(Gate, Learner):
         return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, derivation=(how,))
 
     def bind(self, data: Users) -> MeanBound:
-        if not hasattr(data, "fold") or not hasattr(data, "unit"):
+        if not is_people(data):
             raise TypeError(f"data must be UserData, got {type(data).__name__}")
         if data.unit != self.unit:
             raise IncompatibleGuarantees(

@@ -148,6 +148,13 @@ class ClassOfRules(ABC):
                 f"columns {without} have no domain: declare one in UserData or in the {self.noun}, such as "
                 "Integers(0, 100)"
             )
+        unlisted = [name for name, domain in filled.items() if domain.open]
+        if unlisted and not self.takes_texts:
+            raise ParameterError(
+                f"columns {unlisted} hold texts that nobody listed, and {self.noun} {type(self).__name__} needs listed "
+                'values; declare Categories([...]), such as ["f", "m"] (in words {f,m}), or learn a tree such as '
+                "PrefixTree(8)"
+            )
         owned = [name for name, domain in filled.items() if own_code(domain) is not None]
         if owned and not self.takes_missing:
             raise ParameterError(
@@ -675,8 +682,11 @@ def columns_of(
     """The columns to read (all of them unless ``reads`` names some) beside their domains; by name in a frame, by
     position in an array."""
     wanted = tuple(features) if reads is None else reads
-    if hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping):
-        names = list(X) if isinstance(X, Mapping) else list(X.columns if hasattr(X, "columns") else X.column_names)
+    if type(X).__name__ == "LazyFrame":
+        X = X.collect()
+    arrow = hasattr(type(X), "column_names")  # whose columns are arrays without a name
+    if arrow or hasattr(X, "columns") or isinstance(X, Mapping):
+        names = list(X) if isinstance(X, Mapping) else list(X.column_names if arrow else X.columns)
         missing = [name for name in wanted if name not in names]
         if missing:
             raise SchemaError(f"columns {missing} are missing; the rule reads {list(wanted)}")

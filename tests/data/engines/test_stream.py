@@ -554,13 +554,13 @@ def test_the_command_learns_by_every_engine(
     common = ("--user", "who", "--label", "y", "--epsilon", 1, "--engine", engine)
     code, out, err = run(table, *common, "--feature", "x=0:9")
     assert (code, err) == (0, "")
-    assert "(1, 0)-DP per user" in out
+    assert "ε = 1 for each person" in out
     code, out, err = run(table, *common, "--feature", "x=0:5")
     assert (code, out) == (2, "")
     assert "outside whole numbers 0..5" in err
     code, out, err = run(table, *common, "--feature", "x", "--tree", "thresholds:0:9")
     assert (code, err) == (0, "")
-    assert "(1, 0)-DP per user" in out
+    assert "ε = 1 for each person" in out
     assert run(table, *common[:-1], "abacus", "--feature", "x=0:9")[0] == 2
 
 

@@ -99,6 +99,32 @@ class Watched:
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_column_may_say_where_most_values_lie(browser: Any, tmp_path: Path, size: dict[str, int]) -> None:
+    """What everybody knows of a height is filled in; what is typical may be changed, or left out."""
+    rows = "".join(f"{i},{150 + i % 40},{i % 30},{i % 2}\n" for i in range(60))
+    (tmp_path / "people.csv").write_text("patient,height,score,ill\n" + rows)
+    with studio(tmp_path) as link:
+        watched = Watched(browser, size, has_touch=size is PHONE)
+        page = watched.page
+        page.goto(link)
+        page.get_by_label("What is to be predicted?").select_option("ill")
+        for field, value in (("from", "0"), ("to", "260"), ("usually from", "140"), ("usually to", "200")):
+            expect(page.get_by_label(f"height, {field}", exact=True)).to_have_value(value)
+        page.get_by_label("height, usually to", exact=True).fill("210")
+        page.get_by_label("score holds").select_option("whole")
+        page.get_by_label("score, from", exact=True).fill("0")
+        page.get_by_label("score, to", exact=True).fill("50")
+        page.get_by_label("Its values are").select_option("binary")
+        assert watched.fits()
+        page.get_by_role("button", name="Save the declaration").click()
+        expect(page.locator("#declare-done")).to_be_visible()
+        written = (tmp_path / "people.toml").read_text()
+        assert 'height = "0:260~140:210"' in written
+        assert 'score = "0:50"' in written
+        assert watched.noise == []
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_from_a_table_to_a_report(browser: Any, tmp_path: Path, size: dict[str, int]) -> None:
     write_table(tmp_path / "visits.csv")
     with studio(tmp_path) as link:
@@ -129,7 +155,7 @@ def test_from_a_table_to_a_report(browser: Any, tmp_path: Path, size: dict[str, 
         # The plan follows epsilon, in words that fit it.
         expect(page.locator("#plan-words")).to_contain_text("people are enough")
         expect(page.locator("#plan-command code")).to_contain_text("privpac plan threshold --schema visits.toml")
-        expect(page.locator("#odds")).to_contain_text("73 in 100")
+        expect(page.locator("#odds")).to_contain_text("73 % sure")
         page.get_by_label("Privacy loss ε =").fill("8")
         expect(page.locator("#epsilon-value")).to_have_text("3")
         expect(page.locator("#odds")).to_have_class(re.compile("alarming"))

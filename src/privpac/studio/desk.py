@@ -419,7 +419,7 @@ class Desk:
 
 def said_promise(promise: Guarantee) -> dict[str, Any]:
     """A promise as the page shows it; what is promised for single records alone says so wherever it is shown."""
-    told = {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
+    told = {"promise": promise.short, "odds": promise.odds, "alarming": promise.strength.alarming}
     return told | {"per_record": ITEM_LEVEL if promise.unit is Unit.ITEM else None}
 
 

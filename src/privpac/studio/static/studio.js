@@ -172,9 +172,10 @@ function parse(domain) {
   if (domain === "number") return { kind: "number", parts: [] };
   if (/^{[^,]*<[^,]*}$/.test(domain)) return { kind: "ordered", parts: [domain.slice(1, -1).split("<").join(" < ")] };
   if (domain.startsWith("{")) return { kind: "names", parts: [domain.slice(1, -1).split(",").join(", ")] };
-  const parts = domain.split(":");
-  if (parts.length === 3) return { kind: "decimal", parts };
-  return { kind: parts[0].includes("-", 1) ? "dates" : "whole", parts };
+  const [range, usual] = domain.split("~");
+  const parts = range.split(":");
+  const kind = parts.length === 3 ? "decimal" : parts[0].includes("-", 1) ? "dates" : "whole";
+  return { kind, parts: [...parts, ...(usual ? usual.split(":") : [])] };
 }
 
 function compose(row) {
@@ -188,10 +189,19 @@ function compose(row) {
       return JSON.stringify(names) + (kind === "ordered" ? ",ordered=true" : "");
     return "{" + names.join(sign) + "}";
   }
-  return values.join(":");
+  const [legal, usual] = [values.slice(0, -2), values.slice(-2)];
+  return legal.join(":") + (usual.some(Boolean) ? "~" + usual.join(":") : "");
 }
 
-const FIELDS = { whole: ["from", "to"], decimal: ["from", "to", "step"], dates: ["first day", "last day"], names: ["a, b, c"], ordered: ["a < b < c"] };
+// The last two of numbers and dates may stay empty: where most values lie, as everybody may know it.
+const USUAL = ["usually from", "usually to"];
+const FIELDS = {
+  whole: ["from", "to", ...USUAL],
+  decimal: ["from", "to", "step", ...USUAL],
+  dates: ["first day", "last day", ...USUAL],
+  names: ["a, b, c"],
+  ordered: ["a < b < c"],
+};
 
 function fields(row, name, kind, parts) {
   const place = row.querySelector(".values");
@@ -202,6 +212,7 @@ function fields(row, name, kind, parts) {
     input.setAttribute("aria-label", name + ", " + word);
     input.spellcheck = false;
     input.value = parts[i] || "";
+    input.classList.toggle("usual", USUAL.includes(word));
     place.append(input);
   });
   row.classList.toggle("open", kind === "open");

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property, partial
 from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -28,6 +29,7 @@ from privpac.data import Domain
 from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
 from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_mean
+from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.result import Saved, register, stores
 from privpac.rules.export.code import function
@@ -492,12 +494,45 @@ class Rule(Shown, Saved, ABC):
             codes[name] = encoded
         return codes
 
-    def predict(self, X: object) -> Predictions:
+    def predict(self, X: object, threshold: Rational | None = None) -> Predictions:
         """0/1 for a frame (by column name) or a 2-D array (columns in declared order).
 
-        Values outside the domain are clamped; missing values are refused.
+        Values outside the domain are clamped; missing values are refused.  With ``threshold`` a row is 1 iff its
+        chance of 1 is above it; 1/2 gives what None gives.
         """
-        return self.predict_codes(self.encode(X))
+        if threshold is None:
+            return self.predict_codes(self.encode(X))
+        least = chance_threshold(threshold, len(self.names) or 2)
+        return is_above(self.predict_proba(X), least)
+
+    # Chances
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether the rule itself knows how likely each label is."""
+        return False
+
+    def chances_of(self, codes: ColumnCodes) -> NDArray[np.float64]:
+        """The chance of every label for encoded columns, row by row, of a rule that has chances."""
+        raise ParameterError(NO_CHANCES)
+
+    def log_odds_of(self, codes: ColumnCodes) -> NDArray[np.float64]:
+        """The log odds of 1 for encoded columns: above 0 iff the rule says 1."""
+        return log_odds_from(self.chances_of(codes))
+
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
+        """The chance of every label for each row, in the order of the labels; a row adds up to 1."""
+        self._check_chances()
+        return self.chances_of(self.encode(X))
+
+    def decision_function(self, X: object) -> NDArray[np.float64]:
+        """The log odds of 1 for each row, above 0 iff the rule says 1; of each label where there are more than two."""
+        self._check_chances()
+        return self.log_odds_of(self.encode(X))
+
+    def _check_chances(self) -> None:
+        if not self.has_chances:
+            raise ParameterError(NO_CHANCES)
 
     # The rule in other languages
 
@@ -658,6 +693,31 @@ class Rule(Shown, Saved, ABC):
     def __repr__(self) -> str:
         """The rule in the user's units; its fields hold codes."""
         return f"<{type(self).__name__}: {self}>"
+
+
+NO_CHANCES = "this rule has no chances; learn with evaluate='1/5', or a small tree with calibrate='1/5'"
+
+
+def chance_threshold(threshold: Rational, labels: int) -> Fraction:
+    """A threshold for chances, read as every rational is: a float means its shortest decimal."""
+    if labels != 2:
+        raise ParameterError("threshold= compares the chance of one of two labels; with more of them leave it out")
+    return rational(threshold, "threshold", minimum=0, maximum=1)
+
+
+def is_above(chances: NDArray[np.float64], threshold: Fraction) -> Predictions:
+    """1 where the chance of 1 is above the threshold: compared as exact numbers."""
+    nearest = float(threshold)
+    ones = chances[:, 1]
+    return np.asarray(ones > nearest if nearest <= threshold else ones >= nearest, np.int8)
+
+
+def log_odds_from(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the odds of 1, or of each label where there are more than two."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(chances) - np.log1p(-chances)
+    found: NDArray[np.float64] = odds if chances.shape[1] > 2 else odds[:, 1]
+    return found
 
 
 def columns_of(

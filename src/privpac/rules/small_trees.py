@@ -18,7 +18,7 @@ from privpac.arrays import Array, Ints
 from privpac.data import Domain, UserData
 from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import as_arb
+from privpac.exact import Rational, as_arb
 from privpac.parameters import TREE_LEVELS, bounds, named, probability, whole
 from privpac.rules.base import Frozen, Rule
 from privpac.rules.enumerated import domains_of, domains_or_none
@@ -411,9 +411,9 @@ class SmallTree(Rule):
 
         return Cases([(self._asked(self.root), side(self.yes))], side(self.no))
 
-    def predict(self, X: object) -> Any:
+    def predict(self, X: object, threshold: Rational | None = None) -> Any:
         """0/1, or the names of the labels where there are more than two."""
-        said = super().predict(X)
+        said = super().predict(X, threshold)
         return np.array(self.names)[said] if self.names else said
 
     # Words

@@ -46,7 +46,8 @@ LABELS_OF_Y = (
 
 
 def _has_chances(model: Any) -> bool:
-    return bool(getattr(model.rule_, "calibration", ()))
+    check_is_fitted(model, "released_")
+    return bool(model.released_.has_chances)
 
 
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -412,9 +413,24 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     @available_if(_has_chances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
-        """The chances of the classes, where the rule carries them: a scorecard learned with ``calibrate``."""
-        chances: NDArray[np.float64] = self.released_.value.predict_proba(self._columns(X, reset=False))
-        return chances
+        """The chances of the classes, in the order of ``classes_``: of a scorecard, of a small tree with ``calibrate``,
+        of any rule with ``evaluate``."""
+        chances: NDArray[np.float64] = self.released_.predict_proba(self._columns(X, reset=False))
+        return self._ordered(chances)
+
+    @available_if(_has_chances)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Matrix) -> NDArray[np.float64]:
+        """The log odds of the last class, above 0 exactly where :meth:`predict` says it; of every class where there
+        are more than two."""
+        odds: NDArray[np.float64] = self.released_.decision_function(self._columns(X, reset=False))
+        return self._ordered(odds) if odds.ndim == 2 else odds
+
+    def _ordered(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Columns of the rule's labels in the order of ``classes_``; one class alone takes everything."""
+        if len(self.classes_) == 1:
+            return np.ones((len(columns), 1))
+        names = list(self.released_.value.names)
+        return columns if len(names) < 2 else columns[:, [names.index(name) for name in self._class_names()]]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -49,6 +49,8 @@ DEFAULT_LEVELS = 840
 """Steps in which a person's vote is counted: all numbers of records up to 8 divide it, and 10, 12, 14, 15."""
 TREE_LEVELS = 720_720
 """The same for small trees, whose weights are exact up to 16 records."""
+EVALUATION_LEVELS = 720_720
+"""Steps of a person's part in a table of right and wrong, for the same reason; noise is relative to them."""
 QUANTILE_LEVELS = 4096
 """Steps of a person's weight in a quantile, where their records share it."""
 COUNT_LEVELS = 1 << 20

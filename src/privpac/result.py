@@ -88,7 +88,8 @@ Outcome = Literal["released", "default", "none"]
 INSECURE = "INSECURE RANDOMNESS: no guarantee"
 BUDGET_LEFT = "budget left"
 """The parameter that says what a ledger has left after the release."""
-_FORMAT, _VERSION = "privpac.result", 1
+_FORMAT, _VERSION = "privpac.result", 2
+"""The newest version; a file carries the least that can hold it, which a value says by ``file_version``, else 1."""
 _FIELDS = {"format", "version", "learner", "outcome", "value", "guarantee", "parameters", "warnings", "insecure"}
 _MAX_FILE = 1 << 26
 _MAX_DEPTH = 32
@@ -634,7 +635,7 @@ class Released(Shown):
         rule = None if self.value is NoRelease else _encode(_freeze(rule_to_dict(self.value), "the rule"))
         body: dict[str, object] = {
             "format": _FORMAT,
-            "version": _VERSION,
+            "version": max(getattr(value, "file_version", 1) for value in (self.value, *self.findings.values())),
             "learner": self.learner,
             "outcome": self.outcome,
         }
@@ -684,10 +685,10 @@ class Released(Shown):
 def _read(body: object) -> Released:
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise ModelFileError(f"not a privpac result: the field 'format' must be {_FORMAT!r}")
-    if type(body.get("version")) is not int or body["version"] != _VERSION:
+    if type(body.get("version")) is not int or not 1 <= body["version"] <= _VERSION:
         raise ModelFileError(
-            f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads version {_VERSION}; update "
-            "privpac"
+            f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads up to version {_VERSION}; "
+            "update privpac"
         )
     if "hypothesis" in body and "value" not in body:
         raise ModelFileError(

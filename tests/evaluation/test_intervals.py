@@ -16,7 +16,7 @@ from scipy.stats import binom
 import privpac as pp
 from privpac.errors import ParameterError
 from privpac.evaluation import BestErrorBound, Evaluation, excess_bound, plan_evaluation
-from privpac.evaluation.results import Range, kl_range, laplace_tail, noise_reach, ratio, sum_range, working_bits
+from privpac.evaluation.intervals import Range, kl_range, laplace_tail, noise_reach, ratio, working_bits
 from privpac.exact import precision
 from privpac.guarantee import Neighbours
 
@@ -43,8 +43,6 @@ def test_tails_of_sums_of_noises_equal_the_convolution(eta: Fraction) -> None:
 def test_the_people_interval_covers_for_coins(n: int, p: float, beta: float) -> None:
     """0/1 values are the worst ones: exact coverage over the binomial law."""
     missed = sum(float(binom.pmf(w, n, p)) for w in range(n + 1) if p not in kl_range(Range(w / n, w / n), n, beta))
-    assert missed <= beta
-    missed = sum(float(binom.pmf(w, n, p)) for w in range(n + 1) if n * p not in sum_range(Range(w, w), beta))
     assert missed <= beta
 
 
@@ -140,9 +138,22 @@ def test_more_people_and_more_budget_never_widen_the_plan() -> None:
 def test_words_and_edges() -> None:
     nothing = measured((0, 0, 0, 0))
     assert nothing.error.population == Range(0.0, 1.0)
-    assert nothing.better_than_constant is False
-    assert "not shown to be better" in str(nothing)
-    assert any("no better" in line for line in nothing.notes())
+    assert nothing.better_than_constant is None
+    assert "people are too few to tell which is better" in str(nothing)
+    assert nothing.notes() == (
+        "too few people to tell whether it is better than a constant: the gain is between -100 and 100 points",
+    )
+    some = measured((840 * 60, 840 * 8, 840 * 8, 840 * 24))
+    assert some.better_than_constant is None
+    assert "; about 134 people would tell if it is as measured" in some.notes()[0]
+    assert measured(tuple(x * 134 // 100 for x in some.sums)).better_than_constant
+    constant = measured((840 * 2000, 0, 840 * 200, 0))
+    assert constant.better_than_constant is False
+    assert "always saying no would be wrong for 9.1 %, and it is no better than a constant" in str(constant)
+    assert constant.notes() == ("no better than a constant",)
+    worse = measured((840 * 600, 840 * 200, 840 * 100, 840 * 100))
+    assert worse.better_than_constant is False
+    assert worse.notes() == ("worse than a constant",)
     good = measured((840 * 700, 840 * 30, 840 * 30, 840 * 240))
     assert good.better_than_constant
     assert str(good).startswith("wrong for 6.0 % of a person's records (")
@@ -266,8 +277,9 @@ def test_the_least_sum_of_small_trees_is_that_of_all_of_them() -> None:
 
 
 def test_the_excess_is_what_the_formula_expects() -> None:
-    """Error .1, epsilon 1, a fifth evaluates, a quarter of epsilon certifies: figures of the specification, rounded."""
-    for n, any_people, one_law in ((500, 0.29, 0.17), (2_000, 0.11, 0.053), (10_000, 0.041, 0.016)):
+    """Error .1, epsilon 1, a fifth evaluates, a quarter of epsilon certifies.  Boxes of means gave .29, .11 and .041
+    for any people, .17, .053 and .016 for records of one law."""
+    for n, any_people, one_law in ((500, 0.207, 0.138), (2_000, 0.088, 0.044), (10_000, 0.0345, 0.013)):
         learn, rest = 4 * n // 5, n // 5
         wrong = rest * 84
         found = measured((rest * 420 - wrong // 2, wrong // 2, wrong // 2, rest * 420 - wrong // 2))

@@ -17,10 +17,10 @@ import privpac as pp
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.evaluation import Evaluator
 from privpac.evaluation.evaluator import TableKernel, bind_predictor
-from privpac.evaluation.results import CELLS
-from privpac.parameters import DEFAULT_LEVELS
+from privpac.evaluation.results import CELLS, PRODUCT_WEIGHT
+from privpac.parameters import EVALUATION_LEVELS
 from privpac.result import NoRelease, Released
-from privpac.rules.kernels.shares import user_tables
+from privpac.rules.kernels.shares import user_moments, user_tables
 from privpac.testing import SeededRng, insecure_randomness
 
 AGE = {"x": pp.Integers(0, 9)}
@@ -139,7 +139,9 @@ def test_streams_and_memory_give_the_same_sums_and_the_same_parts(tmp_path: Path
 
     def totals(users: Any) -> list[int]:
         bound, ready = bind_predictor(rule, users)
-        return list(ready.fold(TableKernel(bound, "table", "user", DEFAULT_LEVELS)).tolist())
+        found: list[int] = ready.fold(TableKernel(bound, "table", "user", EVALUATION_LEVELS, moments=True)).tolist()
+        assert len(found) == 10
+        return found
 
     assert totals(memory) == totals(stream)
     key = bytes(range(16))
@@ -168,7 +170,7 @@ def table_of(user: tuple[tuple[int, int], ...], levels: int, cells: str, normali
 def test_privacy_is_decided_by_distance_and_the_mutation_fails(cells: str, neighbours: str) -> None:
     """The log-ratio of product Laplaces at distance d is at most rate * |d|_1, and reaches it: distances decide."""
     levels = 2
-    learner = Evaluator(lambda t: t, 1, neighbours, cells=cells, levels=levels)  # type: ignore[arg-type]
+    learner = Evaluator(lambda t: t, 1, neighbours, cells=cells, levels=levels, moments=False)  # type: ignore[arg-type]
     rate = learner.noise
 
     def worst(normalise: bool) -> Fraction:
@@ -183,9 +185,82 @@ def test_privacy_is_decided_by_distance_and_the_mutation_fails(cells: str, neigh
     assert worst(False) > 1
 
 
+SHARES = 32
+"""Steps in which a quarter and a half of a person are whole, and the products of two of them."""
+
+
+def released_of(user: tuple[tuple[int, int], ...], learner: Evaluator, weight: Fraction = PRODUCT_WEIGHT) -> list[int]:
+    """What one user adds to the release, by the kernel itself; ``weight`` may be a wrong one."""
+    said = np.array([RULE[x] for x, _ in user], np.uint8)
+    labels = np.array([y for _, y in user], np.uint8)
+    cells = (2 * labels + said if learner.cells == "table" else (said != labels)).astype(np.uint8)
+    offsets, size = np.array([0, len(user)], np.int64), len(CELLS[learner.cells])
+    empty = 1 if learner.knows_people else -1
+    found = user_moments(offsets, cells, np.arange(size), size, SHARES, int(SHARES / weight), empty).tolist()
+    return list(found[1:] if learner.knows_people else found)
+
+
+@pytest.mark.parametrize("cells", ["table", "error"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_privacy_with_products_is_decided_by_distance_and_the_mutations_fail(cells: Any, neighbours: str) -> None:
+    """As above, with products of shares: a forgotten product in the reach, one that weighs twice as much, and a
+    replaced person who counts once each break the promise."""
+    users = [*USERS, *combinations_with_replacement(list(product((0, 1), (0, 1))), 4)]
+    learner = Evaluator(lambda t: t, 1, neighbours, cells=cells, levels=SHARES)
+    assert learner.has_products
+
+    def worst(rate: Fraction, weight: Fraction = PRODUCT_WEIGHT) -> Fraction:
+        tables = np.unique([released_of(u, learner, weight) for u in users], axis=0)
+        others = np.zeros((1, tables.shape[1]), np.int64) if neighbours == "add-remove" else tables
+        return rate * int(np.abs(tables[:, None] - others[None]).sum(axis=2).max())
+
+    if neighbours == "add-remove":
+        assert worst(learner.noise) == 1
+        assert worst(learner.epsilon / SHARES) > 1
+        assert worst(learner.noise, 2 * PRODUCT_WEIGHT) > 1
+    else:  # two people whose tables are as far from nobody's as can be share a product, so the bound is not reached
+        assert Fraction(4, 5) < worst(learner.noise) <= 1
+        if not learner.knows_people:
+            assert worst(learner.epsilon / learner.reach) > 1
+        assert worst(learner.noise, 8 * PRODUCT_WEIGHT) > 1
+
+
+@given(st.lists(st.lists(st.integers(0, 7), max_size=20), max_size=6), st.sampled_from([8, 840, 720_720]))
+@settings(max_examples=100, deadline=None)
+def test_products_are_those_of_the_shares_of_groups(users: list[list[int]], levels: int) -> None:
+    offsets = np.concatenate([[0], np.cumsum([len(u) for u in users])]).astype(np.int64)
+    cells, groups = np.array([c for u in users for c in u], np.uint8), np.arange(8) % 4
+    expected = np.zeros(8 + 6, np.int64)
+    for user in users:
+        shares = plain([user.count(c) for c in range(8)], levels)
+        held = [shares[c] + shares[c + 4] for c in range(4)]
+        expected += [*shares, *(held[a] * held[b] // (2 * levels) for a in range(4) for b in range(a + 1, 4))]
+    assert user_moments(offsets, cells, groups, 4, levels, 2 * levels, -1).tolist() == expected.tolist()
+
+
+def test_products_are_released_where_they_say_something() -> None:
+    def reach(**options: Any) -> tuple[Fraction, Fraction]:
+        made = Evaluator(lambda t: t, 1, **options)
+        return made.reach / made.steps, made.noise * made.steps
+
+    assert reach() == (Fraction(19, 16), Fraction(16, 19))
+    assert reach(neighbours="replace") == (Fraction(19, 16), Fraction(8, 19))
+    assert reach(cells="error") == (Fraction(9, 8), Fraction(8, 9))
+    assert reach(cells="error", neighbours="replace") == (Fraction(9, 8), Fraction(8, 9))
+    for options in (
+        {"moments": False},
+        {"weight": "record", "max_records": 5},
+        {"max_records": 1},
+        {"unit": "item"},
+        {"same_people": True},
+    ):
+        assert reach(**options) == (1, 1)
+        assert reach(**options, neighbours="replace") == (1, Fraction(1, 2))
+
+
 def test_draws_follow_the_exact_law_of_the_noise() -> None:
     data = people([(1, 0)], [(8, 1)])
-    learner = Evaluator(lambda t: t["x"] > 4, 8, cells="error", levels=1)
+    learner = Evaluator(lambda t: t["x"] > 4, 8, cells="error", levels=1, moments=False)
     rng, seen = SeededRng(3), []
     bound = learner.bind(data)
     with insecure_randomness():

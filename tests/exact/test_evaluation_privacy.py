@@ -49,7 +49,8 @@ def part_by_label(user: User) -> str:
 def universe(most: int) -> list[tuple[User, ...]]:
     """Everything at most ``most`` people with ids 0..3 and one or two records can hold."""
     ids = range(4)
-    kinds = [u for k in (1, 2) for u in combinations_with_replacement(RECORDS, k)][:7]
+    # One record, two of one value, and two whose labels differ: the last have the largest products of shares.
+    kinds = [*((r,) for r in RECORDS), (RECORDS[0],) * 2, tuple(RECORDS[:2]), tuple(RECORDS[2:])]
     out: list[tuple[User, ...]] = [()]
     for n in range(1, most + 1):
         for chosen in combinations_with_replacement(range(4), n):
@@ -90,8 +91,10 @@ class Release:
         tables = []
         for h in range(CLASS.size):
             rule = CLASS.decode(h)
-            kernel = TableKernel(_Rule(rule), "table", "user" if self.normalise else "record", LEVELS)
-            tables.append(np.asarray(rest.fold(kernel)) * (1 if self.normalise else LEVELS))
+            steps, moments = self.evaluator.steps, self.evaluator.has_products and self.normalise
+            weight: Any = "user" if self.normalise else "record"
+            kernel = TableKernel(_Rule(rule), "table", weight, steps, moments=moments)
+            tables.append(np.asarray(rest.fold(kernel)) * (1 if self.normalise else steps))
         bound, users = CLASS.bind(learn)
         least = int(users.fold(bound.kernel(MeanError(LEVELS))).least)
         out = logs, tables, least, len(sides["learn"]), len(sides["evaluate"])

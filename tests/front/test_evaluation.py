@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_replace_halves_the_budget_of_the_parts_unless_ids_are_public(
     rule = pp.learn(people, CUTS, epsilon=1, neighbours="replace", evaluate="1/5", ids=ids)
     assert rule.guarantee is not None
     assert rule.guarantee.summary == "(1, 0)-DP per user, replace"
-    rate = rule.evaluation.noise * rule.evaluation.levels
+    rate = rule.evaluation.noise * rule.evaluation.levels * Fraction(19, 16)  # sums and products of four cells
     assert rate == (pp.Guarantee(spent, unit="user", neighbours="replace").epsilon / (1 if ids == "private" else 2))
 
 
@@ -132,7 +133,7 @@ def test_few_people_and_no_gain_are_said(people: pp.UserData) -> None:
     data = pp.UserData.from_users([[(k, 1)] for k in range(10)], features={"age": pp.Integers(0, 4999)})
     found = pp.learn(data, wide, epsilon="1/2", evaluate="1/2", confidence="0.9999999")  # a constant is never wrong
     assert any("very few people" in line for line in found.warnings)
-    assert any("no better" in line for line in found.warnings)
+    assert any("too few people to tell" in line for line in found.warnings)
     declared = pp.learn(data, wide, epsilon=1, public_n_users=20, method="regret")
     assert any("very few people" in line for line in declared.warnings)
     fine = pp.learn(people, CUTS, epsilon=1, evaluate="1/5")
@@ -250,12 +251,46 @@ def test_files_with_damaged_findings_are_refused(people: pp.UserData) -> None:
         {"findings": {"evaluation": {"kind": "nowhere"}}},
         {"findings": {"evaluation": whole["findings"]["evaluation"] | {"sums": [1, 2]}}},
         {"findings": {"evaluation": whole["findings"]["evaluation"] | {"noise": "1/0"}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"products": None}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"products": [1, 2, 3]}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"products": [1, 2, 3, 4, 5, "6"]}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"product_weight": "0/1"}}},
         {"findings": {"evaluation": whole["findings"]["evaluation"] | {"noise": 10**-300}}},
         {"findings": {"certificate": whole["findings"]["certificate"] | {"least": 3}}},
         {"findings": {"evaluation": 5}},
     ):
         with pytest.raises(ModelFileError):
             pp.Released.from_json(json.dumps(whole | change))
+
+
+def test_files_of_earlier_versions_keep_their_meaning(people: pp.UserData) -> None:
+    """Without products a file says version 1 and nothing new; with them it says version 2, also in a certificate."""
+    plain = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, moments=False)
+    old = json.loads(plain.to_json())
+    assert old["version"] == 1
+    assert not {"products", "product_weight"} & old["value"].keys()
+    assert pp.Released.from_json(json.dumps(old)) == plain
+    whole = json.loads(pp.learn(people, CUTS, epsilon=1, evaluate=True, certify="1/4").to_json())
+    assert whole["version"] == 2
+    assert len(whole["findings"]["certificate"]["evaluation"]["products"]) == 6
+    before = Evaluation(
+        (400_000, 30_000, 50_000, 320_000), "table", "user", 840, Fraction(1, 840), "add-remove", "0.95"
+    )  # type: ignore[arg-type]
+    values = before.to_dict()
+    assert Evaluation.from_dict(values) == before
+    assert before.error.population is not None
+    assert before.error.population.lo < 0.1 < before.error.population.hi
+
+
+def test_the_share_that_evaluates(people: pp.UserData) -> None:
+    for options, share in (({}, "1/3"), ({"public_n_users": 900}, "1/2"), ({"public_n_users": 5000}, "11/50")):
+        found = pp.learn(people, CUTS, epsilon=1, evaluate=True, method="regret" if options else "auto", **options)
+        assert found.parameters["evaluated on"] == f"{share} of the people"
+    models = {"a": lambda table: table["age"] > CUT, "b": lambda table: table["age"] < CUT}
+    chosen = pp.select_model(models, people, epsilon=1, evaluate=True)
+    assert chosen.parameters["evaluated on"] == "1/3 of the people"
+    assert chosen.evaluation.better_than_constant
+    assert pp.learn(people, CUTS, epsilon=1, evaluate=False).evaluation is None
 
 
 # The estimator

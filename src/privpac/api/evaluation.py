@@ -19,7 +19,7 @@ from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
 from privpac.methods.registry import class_of_rules
 from privpac.papers.pure_agnostic.minimum_error import MinimumError
-from privpac.parameters import DEFAULT_LEVELS
+from privpac.parameters import EVALUATION_LEVELS
 from privpac.result import Released
 from privpac.rules.base import ConceptClass, Rule
 from privpac.rules.hierarchies.base import VC1Tree
@@ -43,7 +43,8 @@ def evaluate(
     labels: tuple[Any, Any] | None = None,
     rowwise: bool = False,
     same_people: bool = False,
-    levels: int = DEFAULT_LEVELS,
+    moments: bool = True,
+    levels: int = EVALUATION_LEVELS,
     ledger: LedgerLike | None = None,
     **table: Unpack[DataFields],
 ) -> Released:
@@ -80,6 +81,9 @@ def evaluate(
         Declares that a function answers about each row by itself, so that it may be asked about all at once.
     same_people : bool
         Declares that the predictor was learned from these people: nothing is said about others.
+    moments : bool
+        Release products of cells as well: intervals for new people are much narrower where people have several records
+        that agree, and a little wider where they do not.  Without effect where nobody has two records.
     levels : int
         Steps of one person's contribution.
     ledger : BudgetLedger or path, optional
@@ -116,6 +120,7 @@ def evaluate(
         cells=cells,
         weight=weight,
         max_records=max_records,
+        moments=moments,
         levels=levels,
         confidence=confidence,
         labels=labels,
@@ -172,8 +177,8 @@ def select_model(
         The declaration of a table, as in ``UserData.from_frame``; ``user=None`` makes every record a person of its own.
     epsilon : rational
         Budget (public).
-    evaluate : rational, optional
-        A share of the people, such as "1/5", set aside to measure how good the chosen model is.
+    evaluate : rational or True, optional
+        A share of the people, such as "1/3" (True), set aside to measure how good the chosen model is.
     ids : {"private", "public"}
         Under replace: whether ids are known to all and fixed, so that ``evaluate`` does not halve epsilon.
     neighbours, max_records, confidence, labels, rowwise, ledger

@@ -38,7 +38,7 @@ from privpac.data.domains import invalid_words
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError, did_you_mean
 from privpac.evaluation.best_error import BestErrorLearner
 from privpac.evaluation.results import few_people
-from privpac.evaluation.together import EvaluatedLearner, part_budget
+from privpac.evaluation.together import EvaluatedLearner, evaluation_share, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.ledger import BudgetLedger, LedgerLike, release
@@ -186,6 +186,7 @@ def prepare(
     many ``labels``), and for a class that names none.  ``evaluate``, ``certify``, ``ids`` and ``confidence`` as in
     :func:`learn`: a learner that evaluates its own rule splits the budget first.
     """
+    evaluate = None if evaluate is False else evaluate
     if certify is not None and evaluate is None:
         raise ParameterError("certify= compares with an evaluation on other people: give evaluate= as well")
     columns = features or {}
@@ -219,7 +220,7 @@ def prepare(
         learner = EvaluatedLearner(
             learner,
             budget,
-            evaluate,
+            evaluation_share(evaluate, options.get("public_n_users")),
             least,
             confidence=confidence,
             records_per_user=declared if isinstance(declared, int) else 1,
@@ -280,8 +281,9 @@ def learn(
         Where the spend is written first; the result says what is left.
     not_before : float, optional
         Seconds from the call before which nothing is returned, to hide the run time.
-    evaluate : rational, optional
-        Share of the people, such as "1/5", set aside to measure how good the rule is: ``evaluation`` of the result.
+    evaluate : rational or True, optional
+        Share of the people, such as "1/3", set aside to measure how good the rule is: ``evaluation`` of the result.
+        True: a third of them, or 1,100 people (at least a tenth, at most half) where ``public_n_users`` is declared.
     certify : rational, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how good any rule of the class can be: ``certificate``
         says how far from the best this one is, at most.
@@ -333,9 +335,9 @@ def learn(
     >>> pp.learn(people, "interval", epsilon="1/2").predict([[85], [10]]).shape
     (2,)
 
-    How good is it?  A fifth of the people tell, under the same guarantee:
+    How good is it?  A third of the people tell, under the same guarantee:
 
-    >>> found = pp.learn(people, "threshold", epsilon=4, evaluate="1/5")
+    >>> found = pp.learn(people, "threshold", epsilon=4, evaluate=True)
     >>> 0 <= found.evaluation.error.value <= 1, found.guarantee.summary
     (True, '(4, 0)-DP per user, add-remove')
     """

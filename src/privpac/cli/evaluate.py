@@ -50,6 +50,7 @@ def _with_rates(released: Released) -> str:
                 "value": rate.value,
                 "sample": [rate.sample.lo, rate.sample.hi],
                 "population": None if rate.population is None else [rate.population.lo, rate.population.hi],
+                "typical": None if rate.typical is None else [rate.typical.lo, rate.typical.hi],
             }
             for name, rate in evaluation.rates.items()
         }
@@ -58,7 +59,7 @@ def _with_rates(released: Released) -> str:
 
 @command(
     library.evaluate,
-    leave_out="labels rowwise levels ledger",
+    leave_out="labels rowwise moments levels ledger",
     panels={METHOD: "weight neighbours confidence"},
     help={
         "cells": "table (2x2), or error: only right and wrong, with less noise.",

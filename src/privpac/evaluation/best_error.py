@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from privpac.bisection import least
 from privpac.errors import ParameterError, TooLargeError
 from privpac.evaluation.evaluator import MAX_VOTE_LEVELS
-from privpac.evaluation.results import LEAST_NOISE, Evaluation, Range, kl_range, noise_reach, percent, points, sure
+from privpac.evaluation.intervals import Range, kl_range, noise_reach
+from privpac.evaluation.results import LEAST_NOISE, Evaluation, percent, points, sure
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.mechanisms.laplace import discrete_laplace
@@ -664,3 +665,7 @@ class EvaluationCertificate(Saved):
         whom = "for new people from the same population"
         text = f"at most {points(best)} worse than the best rule of its kind, {whom} ({how})"
         return text if sharper is None else f"{text}; {points(sharper)} if everybody's records follow one law"
+
+    @property
+    def file_version(self) -> int:
+        return self.evaluation.file_version

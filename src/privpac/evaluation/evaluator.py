@@ -1,13 +1,19 @@
 """A private table of how often a fixed predictor is right.
 
-**Guarantee.**  Pure epsilon per user.  ``T[c] = sum over users + noise``, the noises independent discrete Laplaces of
-rate ``epsilon/R``; one user more or less moves the sums by at most ``levels`` in L1
-(:class:`TableKernel`), a replaced one by at most ``2 levels``, and the ratio of the laws at L1 distance
-``d`` is at most ``e**(epsilon d/R)``: ``R = levels`` under add-remove, ``2 levels`` under replace.  With
-``cells="error"`` under replace the number of people is public, so only ``wrong`` is released, which a replaced user
-moves by at most ``levels``: ``R = levels``.  There somebody without records counts as wrong, since leaving them out
-would make the number of the others a secret again. "Fixed": the predictor was chosen without these people, or privately
-from them and paid for.
+**Guarantee.**  Pure epsilon per user.  ``T = sum over users + noise``, the noises independent discrete Laplaces of rate
+``epsilon/R``; the ratio of the laws at L1 distance ``d`` is at most ``e**(epsilon d/R)``, and one user more or less
+moves what is released by at most ``R`` in L1 (:attr:`Evaluator.reach`):
+
+* the *sums* of the cells by at most ``levels`` (:class:`TableKernel`);
+* the *products* of every two of ``k`` cells, with ``moments``, by at most ``levels (1 - 1/k)/4``: with ``x = t/levels``
+  they are ``floor(levels x_c x_d / 2)``, and ``sum over pairs of x_c x_d = ((sum x)**2 - sum x**2)/2 <= (1 - 1/k)/2``.
+  So ``R = 19 levels/16`` with four cells and ``9 levels/8`` with two.
+
+A replaced user moves them by at most twice that.  With ``cells="error"`` under replace the number of people is public,
+so only ``wrong`` and its product are released; both stay within ``0..levels`` and ``0..levels/8``, so a replaced user
+moves them by no more: ``R`` is not doubled.  There somebody without records counts as wrong, since leaving them out
+would make the number of the others a secret again.  "Fixed": the predictor was chosen without these people, or
+privately from them and paid for.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Bytes, Ints
@@ -29,13 +35,22 @@ from privpac.data.columns import moments
 from privpac.data.grouping import ranked
 from privpac.data.users import check_users
 from privpac.errors import InfeasibleError, NoReleaseError, ParameterError, SchemaError
-from privpac.evaluation.results import CELLS, LEAST_NOISE, CellKind, Evaluation, Weight, percent, sure
+from privpac.evaluation.results import (
+    CELLS,
+    LEAST_NOISE,
+    PRODUCT_WEIGHT,
+    CellKind,
+    Evaluation,
+    Weight,
+    percent,
+    sure,
+)
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.methods.base import Learner, count_users
 from privpac.parameters import (
-    DEFAULT_LEVELS,
+    EVALUATION_LEVELS,
     bounds,
     either,
     named,
@@ -49,7 +64,7 @@ from privpac.parameters import (
 )
 from privpac.result import NoRelease, Released
 from privpac.rules.base import Rule, binary
-from privpac.rules.kernels.shares import user_tables
+from privpac.rules.kernels.shares import user_moments, user_tables
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -312,16 +327,19 @@ MAX_VOTE_LEVELS = 1 << 26
 
 @frozen(slots=False)
 class TableKernel:
-    """The sums over users, folded on any engine."""
+    """The sums over users, folded on any engine; with ``moments`` the sums of the products of every two cells behind
+    them."""
 
     predictor: Predictor
     cells: CellKind
     weight: Weight
     levels: int
     empty: int = -1
+    moments: bool = False
 
     def zero(self) -> Ints:
-        return np.zeros(len(CELLS[self.cells]), np.int64)
+        size = len(CELLS[self.cells])
+        return np.zeros(size + (size * (size - 1) // 2 if self.moments else 0), np.int64)
 
     def chunk(self, users: UserData) -> Ints:
         predicted, labels = self.predictor.predictions(users), users.labels
@@ -329,7 +347,11 @@ class TableKernel:
         # A prediction that is neither label is wrong, whatever the label is.
         answers = np.where(predicted <= 1, predicted, 1 - labels).astype(np.uint8)
         cells = (2 * labels + answers if self.cells == "table" else answers != labels).astype(np.uint8)
-        return user_tables(users.offsets, cells, len(self.zero()), self.levels, self.weight == "user", self.empty)
+        size = len(CELLS[self.cells])
+        if self.moments:
+            divisor = int(self.levels / PRODUCT_WEIGHT)
+            return user_moments(users.offsets, cells, np.arange(size), size, self.levels, divisor, self.empty)
+        return user_tables(users.offsets, cells, size, self.levels, self.weight == "user", self.empty)
 
     def merge(self, a: Ints, b: Ints) -> Ints:
         return a + b
@@ -346,8 +368,10 @@ class Evaluator(Learner):
     """Evaluate one predictor.
 
     ``cells="table"`` releases the 2x2 table, ``"error"`` only right and wrong, with less noise.  ``weight="user"``:
-    every person counts the same; ``"record"``: every record, of at most ``max_records`` per person.  ``same_people``
-    declares that the predictor was learned from these people: then nothing is said about others.
+    every person counts the same; ``"record"``: every record, of at most ``max_records`` per person.  ``moments``
+    releases products of cells as well, which say how alike people are: intervals for new people are narrower where
+    people have several records, and a little wider where they have one.  ``same_people`` declares that the predictor
+    was learned from these people: then nothing is said about others.
 
     >>> import privpac as pp
     >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 400, features={"age": pp.Integers(0, 99)})
@@ -365,7 +389,10 @@ class Evaluator(Learner):
     max_records: int | None = field(
         default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=MAX_VOTE_LEVELS)
     )
-    levels: int = field(default=DEFAULT_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_VOTE_LEVELS))
+    levels: int = field(
+        default=EVALUATION_LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_VOTE_LEVELS)
+    )
+    moments: bool = field(default=True, kw_only=True, validator=truth)
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
     labels: tuple[object, object] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True, validator=truth)
@@ -375,7 +402,7 @@ class Evaluator(Learner):
         if self.weight == "record" and self.unit is Unit.USER and self.max_records is None:
             raise ParameterError("weight='record' needs max_records=: how many records of one person may count")
         if self.noise < LEAST_NOISE:
-            raise ParameterError(f"epsilon must be at least {float(2 * self.steps * LEAST_NOISE):.1g} to say anything")
+            raise ParameterError(f"epsilon must be at least {float(2 * self.reach * LEAST_NOISE):.1g} to say anything")
 
     @property
     def steps(self) -> int:
@@ -387,10 +414,22 @@ class Evaluator(Learner):
         return self.cells == "error" and self.weight == "user" and self.neighbours is Neighbours.REPLACE
 
     @property
+    def has_products(self) -> bool:
+        """Whether products are released: not where nobody's are above 0, nor where nothing is said about others."""
+        several = self.unit is Unit.USER and self.max_records != 1
+        return self.moments and several and self.weight == "user" and not self.same_people
+
+    @property
+    def reach(self) -> Fraction:
+        """What one person more or less moves the release by at most, in L1."""
+        pairs = (1 - Fraction(1, len(CELLS[self.cells]))) / 2
+        return self.steps * (1 + PRODUCT_WEIGHT * pairs if self.has_products else Fraction(1))
+
+    @property
     def noise(self) -> Fraction:
-        """The rate of the noise on every sum."""
+        """The rate of the noise on every number."""
         twice = self.neighbours is Neighbours.REPLACE and not self.knows_people
-        return self.epsilon / (2 * self.steps if twice else self.steps)
+        return self.epsilon / (2 * self.reach if twice else self.reach)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -411,11 +450,13 @@ class Evaluator(Learner):
 
     def draw(self, bound: _BoundPredictor, rng: Rng) -> Released:
         empty = CELLS["error"].index("wrong") if self.knows_people else -1
-        sums = bound.users.fold(TableKernel(bound.predictor, self.cells, self.weight, self.steps, empty)).tolist()
+        kernel = TableKernel(bound.predictor, self.cells, self.weight, self.steps, empty, self.has_products)
+        exact = bound.users.fold(kernel).tolist()[1 if self.knows_people else 0 :]
         people = count_users(bound.users) if self.knows_people else None
-        exact = sums[1:] if self.knows_people else sums
+        noisy = tuple(value + discrete_laplace(self.noise, rng) for value in exact)
+        cells = 1 if self.knows_people else len(CELLS[self.cells])
         found = Evaluation(
-            tuple(value + discrete_laplace(self.noise, rng) for value in exact),
+            noisy[:cells],
             self.cells,
             self.weight,
             self.steps,
@@ -425,6 +466,8 @@ class Evaluator(Learner):
             people,
             self.same_people,
             self.unit,
+            noisy[cells:] if self.has_products else None,
+            PRODUCT_WEIGHT if self.has_products else None,
         )
         return Released(found, self.guarantee, warnings=found.notes(), learner="evaluation")
 
@@ -506,10 +549,10 @@ def plan_evaluation(
     Examples
     --------
     >>> print(plan_evaluation(2000, epsilon=1))
-    2,000 people, epsilon 1, add-remove: an error of 10 % is known to 0.37 points for the people measured, \
-to 2.5 points for new people from the same population (95 % sure)
+    2,000 people, epsilon 1, add-remove: an error of 10 % is known to 0.29 points for the people measured, \
+to 1.9 points for new people from the same population (95 % sure)
     >>> plan_evaluation(epsilon=1, half_width="0.02").n_users
-    2989
+    1916
     """
     if (n_users is None) == (half_width is None):
         raise ParameterError("give n_users= (how wide will the interval be?) or half_width= (how many people?)")
@@ -538,19 +581,23 @@ to 2.5 points for new people from the same population (95 % sure)
 
 
 def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
-    """The evaluation of ``n`` people with this error, without noise; labels are balanced."""
-    whole = n * DEFAULT_LEVELS
+    """The evaluation of ``n`` people with this error, without noise; labels are balanced, and people have one record
+    each (products 0), which is the worst that can be."""
+    whole = n * learner.levels
     wrong = int(error * whole)
-    found = Evaluation(
-        (whole - wrong, wrong) if learner.cells == "error" else (0, 0, 0, 0),
+    right = whole - wrong
+    sums: tuple[int, ...] = ((right + 1) // 2, wrong // 2, wrong - wrong // 2, right // 2)
+    if learner.cells == "error":
+        sums = (wrong,) if learner.knows_people else (right, wrong)
+    return Evaluation(
+        sums,
         learner.cells,
         "user",
-        DEFAULT_LEVELS,
+        learner.levels,
         learner.noise,
         learner.neighbours,
         learner.confidence,
+        n if learner.knows_people else None,
+        products=(0,) * (6 if learner.cells == "table" else 1) if learner.has_products else None,
+        product_weight=PRODUCT_WEIGHT if learner.has_products else None,
     )
-    if learner.cells == "table":
-        right = whole - wrong
-        return evolve(found, sums=((right + 1) // 2, wrong // 2, wrong - wrong // 2, right // 2))
-    return evolve(found, sums=(wrong,), people=n) if learner.knows_people else found

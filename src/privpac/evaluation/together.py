@@ -26,7 +26,7 @@ from privpac.evaluation.best_error import BestErrorLearner, EvaluationCertificat
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.results import Evaluation, few_people
 from privpac.exact import Rational, as_arb, exp_ball, rational, up
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.methods.base import Learner
 from privpac.parameters import named, probability, whole
 from privpac.result import Released
@@ -82,8 +82,22 @@ def part_budget(epsilon: Rational, neighbours: Neighbours | str, ids: str = "pri
     return PartBudget(spent, whole, whole, ids)
 
 
-def _share(value: Rational) -> Fraction:
-    return rational(value, "evaluate", above=0, below=1)
+_ENOUGH = 1100
+"""People who give the gain of a usual rule to five points, at epsilon 1 and 95 %."""
+
+
+def evaluation_share(asked: Rational, public_n_users: int | None = None) -> Fraction:
+    """Which share of the people evaluates; True asks for a third, or for 1,100 people where their number is public.
+
+    >>> evaluation_share("1/4"), evaluation_share(True), evaluation_share(True, 5000), evaluation_share(True, 10**6)
+    (Fraction(1, 4), Fraction(1, 3), Fraction(11, 50), Fraction(1, 10))
+    """
+    if asked is not True:
+        return rational(asked, "evaluate", above=0, below=1)
+    if public_n_users is None:
+        return Fraction(1, 3)
+    share = Fraction(_ENOUGH, positive_int(public_n_users, "public_n_users"))
+    return min(max(share, Fraction(1, 10)), Fraction(1, 2))
 
 
 @frozen(slots=False)
@@ -103,7 +117,7 @@ class EvaluatedLearner(Learner):
 
     learner: Learner
     budget: PartBudget
-    share: Fraction = field(converter=_share)
+    share: Fraction = field(converter=evaluation_share)
     least: BestErrorLearner | None = None
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
     records_per_user: int = field(default=1, kw_only=True, converter=whole)

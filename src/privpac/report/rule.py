@@ -19,7 +19,8 @@ from markupsafe import Markup
 from privpac.display import Picture
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.evaluation import Evaluation, EvaluationCertificate
-from privpac.evaluation.results import MeasuredRate, Range, percent, points, sure
+from privpac.evaluation.intervals import Range
+from privpac.evaluation.results import MeasuredRate, percent, points, sure
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.lazy import need
 from privpac.methods.hybrid import certify_hybrid_any
@@ -82,10 +83,10 @@ def evaluated_section(
     return {
         "sentence": found.sentence(),
         "sure": sure(found.confidence),
-        "notes": found.notes(),
         "table": table_picture(found) if found.cells == "table" else "",
         "bars": bars_picture(found),
-        "rows": [(_NAMES[name], percent(r.value), _words(r.sample), _words(r.population)) for name, r in rates.items()],
+        "rows": [_row(name, rate) for name, rate in rates.items()],
+        "typical": any(rate.typical is not None for rate in rates.values()),
         "people": _people(found),
         "certificate": None if certificate is None else str(certificate),
         "least": None if certificate is None else str(certificate.least),
@@ -123,8 +124,18 @@ def before_the_data(released: Released) -> str | None:
     )
 
 
-def _words(interval: Range | None) -> str:
-    return "–" if interval is None else f"{percent(interval.lo)} to {percent(interval.hi)}"
+def _row(name: str, rate: MeasuredRate) -> tuple[str, ...]:
+    """A rate in words: its name, the number, and its intervals."""
+    value = points(rate.value) if name == "lift" else percent(rate.value)
+    return _NAMES[name], value, *(_words(name, shown) for shown in (rate.sample, rate.population, rate.typical))
+
+
+def _words(name: str, interval: Range | None) -> str:
+    if interval is None:
+        return "–"
+    if name == "lift":
+        return f"{points(interval.lo)} to {points(interval.hi)}"
+    return f"{percent(interval.lo)} to {percent(interval.hi)}"
 
 
 def _people(found: Evaluation) -> str:

@@ -82,8 +82,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     delta : rational
         For ``rule="tree"`` and ``rule="scorecard"``: the probability with which the promise may fail; an open
         vocabulary and a scorecard need one above 0.
-    evaluate : rational, optional
-        Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
+    evaluate : rational or True, optional
+        Share of the people, such as "1/3" (True), set aside to measure how good the rule is; one guarantee covers both.
     certify : rational, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     calibrate : rational, optional

@@ -526,6 +526,23 @@ class Released(Shown):
         """How good the rule is, if that was measured in the same release; None otherwise."""
         return self.findings.get("evaluation")
 
+    def roc(self) -> Any:
+        """The ROC curve that the evaluation measured; see :meth:`privpac.evaluation.Evaluation.roc`.
+
+        Returns
+        -------
+        tuple
+            Points with false and true positive rates and their intervals.
+
+        Raises
+        ------
+        ParameterError
+            Nothing was measured: learn with ``evaluate="1/5"``.
+        """
+        if self.evaluation is None:
+            raise ParameterError("no ROC curve was measured; learn with evaluate='1/5', or use privpac.evaluate")
+        return self.evaluation.roc()
+
     @property
     def certificate(self) -> Any:
         """How far from the best rule of its kind it can be, if that was measured in the same release."""

@@ -28,7 +28,7 @@ from privpac.methods.scorecard import (
 from privpac.methods.scorecard_odds import log_odds, shrink
 from privpac.parameters import DEFAULT_LEVELS
 from privpac.result import Released
-from privpac.rules.base import is_above
+from privpac.rules.chances import is_above
 from privpac.rules.kernels.shares import user_tables
 from privpac.rules.scorecards import CalibrationBin, Scorecard, Scorecards, calibration_bins_of, calibration_edges
 from privpac.rules.wide_columns import binned

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property, partial
 from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -29,9 +28,10 @@ from privpac.data import Domain
 from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
 from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_mean
-from privpac.exact import Rational, rational
+from privpac.exact import Rational
 from privpac.guarantee import positive_int
 from privpac.result import Saved, register, stores
+from privpac.rules.chances import DEFAULT_BANDS, NO_CHANCES, Regions, chance_threshold, is_above, log_odds_from
 from privpac.rules.export.code import function
 from privpac.rules.export.expression import Expression, listed
 from privpac.rules.export.points import PointLine, comma_separated, printed
@@ -530,6 +530,15 @@ class Rule(Shown, Saved, ABC):
         self._check_chances()
         return self.log_odds_of(self.encode(X))
 
+    def regions(self, bands: int = DEFAULT_BANDS) -> Regions:
+        """The regions in which chances are measured: what the rule predicts, unless it says more."""
+        names = self.names or tuple(f"predicts {label}" for label in ("0", "1"))
+        return Regions(tuple(names), tuple(range(len(names))), (0, 1) if len(names) == 2 else ())
+
+    def region_codes(self, codes: ColumnCodes, bands: int = DEFAULT_BANDS) -> NDArray[np.uint8]:
+        """The region of every record; a function of the record and the rule alone."""
+        return np.asarray(self.predict_codes(codes), np.uint8)
+
     def _check_chances(self) -> None:
         if not self.has_chances:
             raise ParameterError(NO_CHANCES)
@@ -693,31 +702,6 @@ class Rule(Shown, Saved, ABC):
     def __repr__(self) -> str:
         """The rule in the user's units; its fields hold codes."""
         return f"<{type(self).__name__}: {self}>"
-
-
-NO_CHANCES = "this rule has no chances; learn with evaluate='1/5', or a small tree with calibrate='1/5'"
-
-
-def chance_threshold(threshold: Rational, labels: int) -> Fraction:
-    """A threshold for chances, read as every rational is: a float means its shortest decimal."""
-    if labels != 2:
-        raise ParameterError("threshold= compares the chance of one of two labels; with more of them leave it out")
-    return rational(threshold, "threshold", minimum=0, maximum=1)
-
-
-def is_above(chances: NDArray[np.float64], threshold: Fraction) -> Predictions:
-    """1 where the chance of 1 is above the threshold: compared as exact numbers."""
-    nearest = float(threshold)
-    ones = chances[:, 1]
-    return np.asarray(ones > nearest if nearest <= threshold else ones >= nearest, np.int8)
-
-
-def log_odds_from(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithm of the odds of 1, or of each label where there are more than two."""
-    with np.errstate(divide="ignore"):
-        odds = np.log(chances) - np.log1p(-chances)
-    found: NDArray[np.float64] = odds if chances.shape[1] > 2 else odds[:, 1]
-    return found
 
 
 def columns_of(

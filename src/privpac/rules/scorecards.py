@@ -24,6 +24,7 @@ from privpac.errors import ParameterError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, Rational, precision
 from privpac.parameters import bounds, named, whole
 from privpac.rules.base import Frozen, Rule
+from privpac.rules.chances import BANDS, DEFAULT_BANDS, Regions
 from privpac.rules.enumerated import domains_or_none
 from privpac.rules.export.expression import Cases, CodesIn, Expression, HighestTotal, Number, SumExceeds, runs
 from privpac.rules.export.points import PointLine
@@ -253,10 +254,6 @@ def chance_of(log_odds: float) -> float:
 # cut it into sixteen parts: eight on each side of the scorecard's own threshold, or sixteen in all where it is
 # constant.  Coarser bands take every second, fourth or eighth of them, so that the threshold is an edge of all.
 
-BANDS = (2, 4, 8, 16)
-"""So many bands may be asked for."""
-DEFAULT_BANDS = 4
-
 
 def points_mass(points: Sequence[Sequence[int]], weights: Sequence[Sequence[int]], most: int) -> list[int]:
     """How often every sum of points from 0 to ``most`` is to be expected, up to a factor.
@@ -442,6 +439,23 @@ class Scorecard(Rule):
         """How often every sum of points is to be expected; without weights all answers of a column count alike."""
         weights = self.weights or tuple((1,) * len(points) for points in self.points)
         return points_mass(self.points, weights, self.most)
+
+    def regions(self, bands: int = DEFAULT_BANDS) -> Regions:
+        lasts = self.bands(bands)
+        starts = [0, *(last + 1 for last in lasts)]
+        names = tuple(f"{start} to {last} points" for start, last in zip(starts, lasts))
+        chances = () if self.log_odds is None else tuple(map(self._mean_chance, starts, lasts))
+        return Regions(names, tuple(int(last > self.threshold) for last in lasts), tuple(range(len(lasts))), chances)
+
+    def _mean_chance(self, first: int, last: int) -> float:
+        """The chance of somebody in a band, weighted by how often points are to be expected; alike where none are."""
+        mass = self.mass[first : last + 1]
+        total = sum(mass)
+        shares = [Fraction(m, total) for m in mass] if total else [Fraction(1, len(mass))] * len(mass)
+        return math.fsum(float(share) * self.chance(p) for p, share in enumerate(shares, first) if share)
+
+    def region_codes(self, codes: Mapping[str, NDArray[np.uint64]], bands: int = DEFAULT_BANDS) -> NDArray[np.uint8]:
+        return calibration_bins_of(self.totals(codes), self.bands(bands)).astype(np.uint8)
 
     def bands(self, count: int = DEFAULT_BANDS) -> tuple[int, ...]:
         """The last points of each of at most so many bands; the threshold is one of them unless the answer is

@@ -41,7 +41,8 @@ from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import positive_int
 from privpac.rules import hierarchies as trees
-from privpac.rules.base import NO_CHANCES, ClassOfRules, ColumnCodes, Labellings, Predictions, Rule, columns_of
+from privpac.rules.base import ClassOfRules, ColumnCodes, Labellings, Predictions, Rule, columns_of
+from privpac.rules.chances import NO_CHANCES
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users

@@ -1,8 +1,8 @@
 """Tables of regions and chances of leaves are private, decided over all neighbours of a small universe.
 
-A release is noisy sums given a rule: discrete Laplaces of rate ``eta`` on integer vectors at L1 distance ``d`` have the
-largest log-ratio ``eta * d``, and reach it.  Sums add up over users, so the distances are those of single users' vectors
-from nothing (add-remove) and from each other (replace), whatever the others hold.
+A release is noisy sums given a rule: discrete Laplaces of rate ``eta`` on integer vectors at L1 distance ``d`` have
+the largest log-ratio ``eta * d``, and reach it.  Sums add up over users, so the distances are those of single users'
+vectors from nothing (add-remove) and from each other (replace), whatever the others hold.
 """
 
 from __future__ import annotations

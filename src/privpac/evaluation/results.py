@@ -40,7 +40,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, positive_int
 from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole, whole_list
 from privpac.result import Saved, register
-from privpac.rules.chances import Regions, chance_threshold, chances_of_regions, is_above, log_odds_from
+from privpac.rules.chances import BANDS, Regions, chance_threshold, chances_of_regions, is_above, log_odds_from
 
 # A number with its two intervals, and how shares are said in words.
 
@@ -212,6 +212,11 @@ class Evaluation(Shown, Saved):
             for name, (label, predicted) in zip(CELLS["table"], ((0, 0), (0, 1), (1, 0), (1, 1)))
         }
 
+    @property
+    def cell_sums(self) -> dict[str, int]:
+        """The noisy sum of every cell by its name; of regions their totals."""
+        return {name: sum(self.sums[i] for i in self._places[name]) for name in self.names}
+
     def _terms(self, form: Iterable[str]) -> list[tuple[int, int]]:
         return [(-1 if name.startswith("-") else 1, i) for name in form for i in self._places[name.lstrip("-")]]
 
@@ -267,8 +272,8 @@ class Evaluation(Shown, Saved):
         """What was released, as the intervals for new people read it."""
         weight = self.product_weight or PRODUCT_WEIGHT
         whole = self.weight == "user"
-        sums = tuple(sum(self.sums[i] for i in self._places[name]) for name in self.names)
-        finer = tuple(len(self._places[name]) for name in self.names)
+        finer = () if self.regions is None else tuple(len(self._places[name]) for name in self.names)
+        sums = tuple(self.cell_sums.values())
         return NoisyTable(sums, self.levels, self.noise, self.products, weight, self.people, finer, whole=whole)
 
     @property
@@ -707,8 +712,8 @@ class RuleWithChances:
         if regions is None:
             places = self.rule.predict(X)
         else:
-            bands = len(regions.own)
-            places = self.rule.region_codes(self.rule.encode(X), next(n for n in (2, 4, 8, 16) if bands <= n))
+            bands = next(n for n in BANDS if self.rule.regions(n).names == regions.names)
+            places = self.rule.region_codes(self.rule.encode(X), bands)
         return np.array(self.evaluation.chances, np.float64)[np.asarray(places, np.int64)]
 
     def decision_function(self, X: object) -> Any:

@@ -601,7 +601,8 @@ def _who_takes(option: str, concept: object) -> str:
     names = " or ".join(repr(one.key) for one in fitting or using)
     if not names:
         return ""
-    return f", or use it with method={names}{'' if fitting else ', which learn other rules'}"
+    instead = "; evaluate='1/5' gives every rule chances" if option == "calibrate" else ""
+    return f", or use it with method={names}{'' if fitting else ', which learn other rules'}{instead}"
 
 
 FEW, MANY = 2, 5

@@ -148,7 +148,7 @@ def _people(found: Evaluation) -> str:
 
 def table_picture(found: Evaluation) -> Markup:
     """The 2x2 table as areas: a column for each label, as wide as it is frequent, split into right and wrong."""
-    cells = dict(zip(found.names, (max(0, value) for value in found.sums)))
+    cells = {name: max(0, value) for name, value in found.cell_sums.items()}
     whole = sum(cells.values()) or 1
     figure, axes = figure_of(2.6)
     left, gap = 0.0, 0.012

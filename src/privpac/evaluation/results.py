@@ -142,6 +142,9 @@ _NO_GAIN = 0.01
 LEAST_NOISE = Fraction(1, 1 << 110)
 """The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
+_CURVE = 100
+"""Below so many people times epsilon a ROC curve says little."""
+
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"
 
 
@@ -627,6 +630,13 @@ class Evaluation(Shown, Saved):
         if self.cells == "table":
             shown = ("sensitivity", "specificity", "precision")
             lines.append(" · ".join([self._gain, *(f"{name} {getattr(self, name)}" for name in shown)]))
+        if self.regions is not None:
+            few = (
+                ""
+                if float(self.n_people.value * self.levels * self.noise) >= _CURVE
+                else ", too few people for a curve"
+            )
+            lines.append(f"area under the ROC curve {self.auc}{few}")
         if self._typical:
             lines.append(self._typical)
         return "\n".join(lines)

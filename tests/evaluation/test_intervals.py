@@ -145,7 +145,7 @@ def test_words_and_edges() -> None:
     )
     some = measured((840 * 60, 840 * 8, 840 * 8, 840 * 24))
     assert some.better_than_constant is None
-    assert "; about 134 people would tell if it is as measured" in some.notes()[0]
+    assert "; about 140 people would tell if it is as measured" in some.notes()[0]
     assert measured(tuple(x * 134 // 100 for x in some.sums)).better_than_constant
     constant = measured((840 * 2000, 0, 840 * 200, 0))
     assert constant.better_than_constant is False

@@ -318,6 +318,8 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
     assert "best rule of its kind" in page
     assert "Before the data, with all of epsilon" in page
     assert "new people from the same population" in page
+    assert "typical, not guaranteed" in page
+    assert re.search(r"better than the constant by</td><td class='n'>[\d.]+ points", page)
     assert "Right and wrong" not in report_html(pp.learn(people, CUTS, epsilon=1))
     found = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, cells="error", neighbours="replace")
     assert evaluation_html(found).count("<svg") == 1

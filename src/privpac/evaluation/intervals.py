@@ -112,7 +112,7 @@ def kl_range(mean: Range, n: float, beta: float, *, sides: int = 2) -> Range:
     >>> [round(end, 4) for end in (kl_range(Range(0.1, 0.1), 1000, 0.05).lo, kl_range(Range(0, 0), 100, 0.05).hi)]
     [0.0762, 0.0362]
     """
-    if n < 1:
+    if n < 1 or beta < 1e-300:  # a level that floating point hardly holds excludes nothing
         return Range(0.0, 1.0)
     most = math.log(sides / beta) / n
     u = mean.clipped()

@@ -54,6 +54,8 @@ _COARSE = 100
 _BLOCK = 64
 _PEOPLE = 1 << 40
 """More than anybody plans for."""
+_LEAST_LEVEL = 1e-300
+"""A level that floating point hardly holds excludes nothing."""
 _SLACK = 1e-9
 """What a logarithm must exceed its threshold by, far above rounding."""
 
@@ -183,7 +185,7 @@ def excludes(table: NoisyTable, form: Form, theta: Floats, *, upper: bool, beta:
     ``records`` above 1 declares that everybody holds so many, all of one law: then ``E exp(m b . x) = (E (1 + lambda
     a_C))**m <= 1``, and rounding moves ``b . X`` by at most its part of ``max b - min b``.
     """
-    if table.total <= 0:
+    if table.total <= 0 or beta < _LEAST_LEVEL:
         return np.zeros(len(theta), bool)
     moments, levels = table.products is not None and records == 1, table.levels
     a = form.at(theta) * (-1 if upper else 1)
@@ -333,7 +335,7 @@ def population_range(table: NoisyTable, rate: str, beta: Fraction, records: int 
 
     >>> table = NoisyTable((535000, 11000, 59500, 108500), 840, Fraction(1, 840))
     >>> population_range(table, "error", Fraction(1, 20))
-    Range(lo=0.0732, hi=0.1304)
+    Range(lo=0.0709, hi=0.1315)
     """
     ends = (population_end(table, rate, beta / 2, upper=upper, records=records) for upper in (False, True))
     return Range(*sorted(ends))
@@ -367,7 +369,7 @@ def typical_range(table: NoisyTable, rate: str, beta: Fraction) -> Range:
 
     Two extreme persons and one standard deviation of the squares' noise are added to the variance.
     """
-    z = NormalDist().inv_cdf(1 - 0.91 * float(beta) / 2)
+    z = -NormalDist().inv_cdf(max(_LEAST_LEVEL, 0.91 * float(beta) / 2))
     rate_of_noise = float(table.noise)
     variance = 2 * math.exp(-rate_of_noise) / math.expm1(-rate_of_noise) ** 2 / table.levels**2
     weight = float(table.product_weight)

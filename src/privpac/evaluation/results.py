@@ -598,6 +598,9 @@ class Evaluation(Shown, Saved):
         more, here = None, self.n_people.value
         if self.lift.value > 0 and not self.same_people:
             more = people_for_gain(self._table, 1 - self.confidence)
+        if more is not None:  # two digits are more than is known
+            size = 10 ** max(0, len(str(more)) - 2)
+            more = -(-more // size) * size
         enough = "" if more is None or more <= here else f"; about {more:,} people would tell if it is as measured"
         return f"too few people to tell whether it is better than a constant: {self._gain}{enough}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 import privpac as pp
 from privpac.api.learn import learner_for
 from privpac.errors import ParameterError
+from privpac.evaluation.evaluator import Evaluator, RegionKernel, TableKernel
 from privpac.evaluation.intervals import noise_reach
 from privpac.evaluation.ranking import RankedSums
 from privpac.evaluation.results import Evaluation
 from privpac.evaluation.together import EvaluatedLearner
+from privpac.methods.registry import default_rules
 from privpac.methods.small_tree import SmallTreeLearner
 from privpac.result import Released
 from privpac.rules.chances import Regions, chances_of_regions
@@ -231,3 +234,34 @@ def test_leaves_have_what_the_tree_says() -> None:
         assert (np.array(regions.own)[places] == rule.predict_codes(bound.codes)).all()
         assert set(places.tolist()) == set(range(len(regions.own)))
         assert len(set(regions.names)) == len(regions.own)
+
+
+@pytest.mark.parametrize("name", ["card", "tree"])
+def test_engines_count_the_same_regions(name: str, tmp_path: Path) -> None:
+    """Memory, streaming and the 2x2 table of spec 17 before noise."""
+    rule, options = RULES[name]
+    fitted = pp.learn(people(), rule, epsilon=4, **options).value
+    table().sort("who").write_parquet(tmp_path / "t.parquet")
+    stream = pp.scan(tmp_path / "t.parquet", user="who", features=FEATURES, label="y", chunk_rows=64, spill=tmp_path)
+    evaluator = Evaluator(fitted, 1)
+    sums = []
+    for users in (people(), stream):
+        bound = evaluator.bind(users)
+        kernel = evaluator._kernel(bound.predictor, evaluator._regions(bound.predictor))
+        assert isinstance(kernel, RegionKernel)
+        sums.append(bound.users.fold(kernel).tolist())
+        flat = bound.users.fold(TableKernel(bound.predictor, "table", "user", LEVELS, moments=True)).tolist()
+        merged = [0] * 4
+        for g, own in enumerate(kernel.regions.own):
+            for label in (0, 1):
+                merged[2 * label + own] += sums[-1][2 * g + label]
+        assert [*merged, *sums[-1][2 * len(kernel.regions.own) :]] == flat
+    assert sums[0] == sums[1]
+
+
+def test_a_wide_table_without_a_delta_says_what_one_would_bring() -> None:
+    columns = {f"x{j}": pp.Integers(0, 9) for j in range(6)}
+    assert "with a delta" in default_rules(columns, epsilon=1, public_n_users=300).reason
+    for told in ({"public_n_users": 299}, {}, {"public_n_users": 300, "neighbours": "replace"}):
+        assert "with a delta" not in default_rules(columns, epsilon=1, **told).reason
+    assert default_rules(columns, epsilon=1, delta="1e-6", public_n_users=300).method == "scorecard"

@@ -30,7 +30,14 @@ from privpac.parameters import DEFAULT_LEVELS
 from privpac.result import Released
 from privpac.rules.chances import is_above
 from privpac.rules.kernels.shares import user_tables
-from privpac.rules.scorecards import CalibrationBin, Scorecard, Scorecards, calibration_bins_of, calibration_edges
+from privpac.rules.scorecards import (
+    CalibrationBin,
+    Scorecard,
+    Scorecards,
+    calibration_bins_of,
+    calibration_edges,
+    chance_of,
+)
 from privpac.rules.wide_columns import binned
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -404,6 +411,12 @@ def test_a_threshold_is_compared_as_an_exact_number() -> None:
         assert is_above(chances, third).tolist() == [int(Fraction(float(third)) > third)]
     assert is_above(np.array([[0.9, 0.1]]), Fraction(1, 10)).tolist() == [1]  # the double 0.1 is above 1/10
     assert is_above(np.array([[0.5, 0.5]]), Fraction(1, 2)).tolist() == [0]
+
+
+def test_chances_are_on_the_side_of_their_log_odds_however_small_these_are() -> None:
+    for tiny in (1e-300, 1e-17, 5e-324):
+        assert chance_of(-tiny) < 0.5 < chance_of(tiny)
+    assert (chance_of(0.0), chance_of(1e5), chance_of(-1e5)) == (0.5, 1.0, 0.0)
 
 
 def test_the_sign_needs_the_least_shrinkage() -> None:

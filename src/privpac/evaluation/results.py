@@ -493,7 +493,7 @@ class Evaluation(Shown, Saved):
         Examples
         --------
         >>> table = Evaluation((40, 10, 10, 40), "table", "user", 1, Fraction(10), "add-remove", Fraction(19, 20))
-        >>> [(row.above, row.fpr.value, row.tpr.value) for row in table.roc()]
+        >>> [(row.above, round(row.fpr.value, 2), row.tpr.value) for row in table.roc()]
         [(-1, 1.0, 1.0), (0, 0.2, 0.8), (1, 0.0, 0.0)]
         """
         doubt = (1 - self.confidence) / self._curve.thresholds

@@ -651,9 +651,9 @@ SCORECARD_FROM = 200
 DELTA_PAYS_FROM = 300
 """People times theta from which a scorecard was better than a tree by about a point, on nine tables that were not used
 to choose either."""
-_DELTA_PAYS = (
-    "; with a delta, such as delta='1e-6', so many people get a scorecard, which was wrong about 1 time in 100 less "
-    "often on the tables measured, and more often where columns repeat each other"
+DELTA_PAYS = (
+    f"from {DELTA_PAYS_FROM} people times theta on, a delta such as delta='1e-6' gives a scorecard, which was wrong "
+    "about 1 time in 100 less often on the tables measured, and more often where columns repeat each other"
 )
 
 WIDE: dict[str, WideDefault] = {
@@ -721,7 +721,7 @@ def default_rules(
     more = "" if delta is None else "; the delta is not used: too few people are declared for more"
     if delta is None and public_n_users is not None:
         enough = positive_int(public_n_users, "public_n_users") * theta >= DELTA_PAYS_FROM * max(1, labels - 1)
-        more = _DELTA_PAYS if enough else ""
+        more = f"; {DELTA_PAYS}" if enough else ""
     return DefaultRules(SmallTrees(columns), "small-tree", f"{said}: a small tree{more}")
 
 

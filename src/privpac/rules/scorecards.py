@@ -244,7 +244,7 @@ def chance_of(log_odds: float) -> float:
     """
     small = math.exp(-abs(log_odds))
     chance = (1.0 if log_odds > 0 else small) / (1.0 + small)
-    return math.nextafter(0.5, log_odds) if log_odds and chance == 0.5 else chance
+    return math.nextafter(0.5, float(log_odds > 0)) if log_odds and chance == 0.5 else chance
 
 
 # Bands of points that hold people, not points: what a table of chances and a ROC curve are measured on.

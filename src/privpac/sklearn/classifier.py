@@ -87,7 +87,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     certify : rational, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     calibrate : rational, optional
-        For ``rule="scorecard"``: share of the budget, such as "1/10", for ``predict_proba``.
+        For ``rule="small-tree"``: share of epsilon, such as "1/5", for ``predict_proba`` from the people it was learned
+        from.  For ``rule="scorecard"``: share of the budget, such as "1/10", for rates that check its chances.
     schema : Schema or path, optional
         A schema (``privpac domains`` writes one) with the domains of the columns of X, what happens to invalid and
         missing values, and which label is predicted; instead of ``domains``.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from attrs import field, frozen
-from flint import arb
+from flint import arb, fmpz_poly
 from numpy.typing import NDArray
 
 from privpac.data import Domain
@@ -258,14 +258,18 @@ def chance_of(log_odds: float) -> float:
 def points_mass(points: Sequence[Sequence[int]], weights: Sequence[Sequence[int]], most: int) -> list[int]:
     """How often every sum of points from 0 to ``most`` is to be expected, up to a factor.
 
-    One product of polynomials for all columns, each a whole number with a slot for every power.
+    One product of polynomials, one for each column, multiplied in pairs of about the same length.
     """
-    size = -(-math.prod(map(sum, weights)).bit_length() // 8)  # no coefficient is larger than all of them together
-    product = 1
+    factors = []
     for column, own in zip(points, weights):
-        product *= sum(weight << (8 * size * p) for p, weight in zip(column, own))
-    digits = product.to_bytes(size * (most + 1), "little")
-    return [int.from_bytes(digits[size * p : size * (p + 1)], "little") for p in range(most + 1)]
+        counted = [0] * (max(column) + 1)
+        for p, weight in zip(column, own):
+            counted[p] += weight
+        factors.append(fmpz_poly(counted))
+    while len(factors) > 1:
+        pairs = [a * b for a, b in zip(factors[::2], factors[1::2])]
+        factors = pairs + factors[len(factors) - len(factors) % 2 :]
+    return [int(factors[0][p]) for p in range(most + 1)]
 
 
 def raw_edges(mass: Sequence[int], threshold: int) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from attrs import field, fields, frozen, has
 
 from privpac.display import Picture, Shown, front
 from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
+from privpac.exact import Rational
 from privpac.files import write_durably
 from privpac.guarantee import Guarantee, Neighbours
 
@@ -432,20 +433,115 @@ class Released(Shown):
         plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner, dict(self.findings))
         return (Released, (self.value, self.guarantee, *plain, dict(self.about)))
 
-    def predict(self, X: object) -> Any:
-        """The rule's predictions; ``NoReleaseError`` if there is no rule."""
+    def predict(self, X: object, threshold: Rational | None = None) -> Any:
+        """The rule's predictions; ``NoReleaseError`` if there is no rule.
+
+        Parameters
+        ----------
+        X : table or array
+            New records.
+        threshold : rational, optional
+            Say 1 exactly where the chance of 1 is above it.  None, the rule's own answer, is what 1/2 gives.
+
+        Returns
+        -------
+        array
+            0 or 1 for each row, or the names of the labels where there are more than two.
+
+        Raises
+        ------
+        ParameterError
+            The threshold is outside 0 to 1, or the result has no chances.
+        """
+        if threshold is None:
+            return self._predicting().predict(X)
+        return self._with_chances().predict(X, threshold)
+
+    def _predicting(self) -> Any:
         if not self:
             raise NoReleaseError(
                 "nothing was released, so nothing can be predicted; declare a fallback, or use more users or budget"
             )
         if not hasattr(self.value, "predict"):
             raise TypeError(f"this result is a value ({type(self.value).__name__}), not a rule: it does not predict")
-        return self.value.predict(X)
+        return self.value
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether there is a chance for every label: of a scorecard always, of a small tree with ``calibrate=``, of
+        any rule that says yes or no with ``evaluate=``."""
+        return bool(getattr(self.value, "has_chances", False)) or bool(getattr(self.evaluation, "has_chances", False))
+
+    def _with_chances(self) -> Any:
+        """What says the chances: the rule itself, or what its evaluation measured in its regions."""
+        rule = self._predicting()
+        if getattr(rule, "has_chances", False) or not getattr(self.evaluation, "has_chances", False):
+            if not hasattr(rule, "predict_proba"):
+                raise ParameterError(f"{type(rule).__name__} has no chances")
+            return rule
+        return self.evaluation.chances_for(rule)
+
+    def predict_proba(self, X: object) -> Any:
+        """The chance of every label.
+
+        Parameters
+        ----------
+        X : table or array
+            New records.
+
+        Returns
+        -------
+        array
+            One row for each record, one column for each label, in the order of the labels; a row adds up to 1.
+
+        Raises
+        ------
+        ParameterError
+            The result has no chances: learn with ``evaluate="1/5"``, or a small tree with ``calibrate="1/5"``.
+        """
+        return self._with_chances().predict_proba(X)
+
+    def decision_function(self, X: object) -> Any:
+        """The log odds of 1 for each row, above 0 exactly where :meth:`predict` says 1.
+
+        Parameters
+        ----------
+        X : table or array
+            New records.
+
+        Returns
+        -------
+        array
+            A number for each row; one for each label where there are more than two.
+
+        Raises
+        ------
+        ParameterError
+            The result has no chances.
+        """
+        return self._with_chances().decision_function(X)
 
     @property
     def evaluation(self) -> Any:
         """How good the rule is, if that was measured in the same release; None otherwise."""
         return self.findings.get("evaluation")
+
+    def roc(self) -> Any:
+        """The ROC curve that the evaluation measured; see :meth:`privpac.evaluation.Evaluation.roc`.
+
+        Returns
+        -------
+        tuple
+            Points with false and true positive rates and their intervals.
+
+        Raises
+        ------
+        ParameterError
+            Nothing was measured: learn with ``evaluate="1/5"``.
+        """
+        if self.evaluation is None:
+            raise ParameterError("no ROC curve was measured; learn with evaluate='1/5', or use privpac.evaluate")
+        return self.evaluation.roc()
 
     @property
     def certificate(self) -> Any:

@@ -452,6 +452,26 @@ def test_predictions_keep_the_order_and_number_of_rows(privpac: Command, rule: s
     assert privpac("predict", rule, "none.csv", "--json").out == "[]\n"
 
 
+def test_chances_and_a_threshold_of_ones_own(privpac: Command, rule: str) -> None:
+    """A rule without chances is refused; a small tree with chances says them, column by column."""
+    Path("new.csv").write_text("age,b\n41,1\n-5,0\n40,1\n500,0\n")
+    for words in (["--probabilities"], ["--threshold", "1/3"]):
+        assert "evaluate='1/5'" in one_line(privpac("predict", rule, "new.csv", *words))
+    tree = pp.SmallTrees({"age": pp.Integers(0, 99), "b": pp.Integers(0, 1)})
+    each = [[(i % 100, i % 2, int(i % 100 > 40))] for i in range(900)]
+    people = pp.UserData.from_users(each, features={"age": pp.Integers(0, 99), "b": pp.Integers(0, 1)})
+    pp.learn(people, tree, epsilon=4, calibrate="1/4").save("tree.json")
+    found = json.loads(privpac("predict", "tree.json", "new.csv", "--probabilities", "--json").out)
+    assert [set(row) for row in found] == [{"prediction", "chance_0", "chance_1"}] * 4
+    assert all(abs(row["chance_0"] + row["chance_1"] - 1) < 1e-12 for row in found)
+    assert [row["prediction"] for row in found] == [int(row["chance_1"] > 0.5) for row in found]
+    assert privpac("predict", "tree.json", "new.csv", "--threshold", "0").out == "prediction\n1\n1\n1\n1\n"
+    assert privpac("predict", "tree.json", "new.csv", "--threshold", "1").out == "prediction\n0\n0\n0\n0\n"
+    assert "threshold" in one_line(privpac("predict", "tree.json", "new.csv", "--threshold", "2"))
+    kept = privpac("predict", "tree.json", "new.csv", "--probabilities", "--keep", "chance_1")
+    assert "chances are called so" in one_line(kept)
+
+
 def test_a_missing_value_is_refused_rather_than_skipped(privpac: Command, rule: str) -> None:
     """A dropped row would shift every later prediction to another person."""
     Path("new.csv").write_text(f"name,age\n{SECRET_ID},\ny,50\n")

@@ -369,3 +369,32 @@ def test_trees_with_open_and_counted_vocabularies_are_evaluated() -> None:
     paths = pp.UserData.from_users([[(3, 1), (5, 0)]] * 200, features={"x": pp.Integers(1, 8)})
     counted = pp.learn(paths, pp.PathTree(8), epsilon=1, evaluate="1/4", certify="1/4")
     assert counted.certificate is not None
+
+
+def test_the_estimator_has_chances_of_any_rule_that_is_evaluated(frame: pl.DataFrame) -> None:
+    from privpac.sklearn import PrivateRuleClassifier
+
+    rows = frame.to_pandas()
+    X, y, groups = rows[["age"]], rows["ill"], rows["who"]
+    model = PrivateRuleClassifier(rule="threshold", epsilon=4, domains=[pp.Integers(0, 99)], classes=[0, 1])
+    assert not hasattr(model, "predict_proba")
+    assert not hasattr(model.fit(X, y, groups=groups), "decision_function")
+    model = model.set_params(evaluate="1/3").fit(X, y, groups=groups)
+    chances, said = model.predict_proba(X), model.predict(X)
+    assert np.allclose(chances.sum(axis=1), 1)
+    assert ((chances[:, 1] > 0.5) == (said == 1)).all()
+    assert ((model.decision_function(X) > 0) == (said == 1)).all()
+    assert (model.classes_[chances.argmax(axis=1)] == said).all()
+
+
+def test_a_page_shows_the_curve_and_the_calibration_of_regions(people: pp.UserData) -> None:
+    """A tree with chances of its own has both; one without has the curve; a cut-off has one point, and neither."""
+    kinds = {"both": {"calibrate": "1/4"}, "curve": {}}
+    for kind, options in kinds.items():
+        released = pp.learn(people, pp.SmallTrees(), epsilon=4, evaluate="1/3", **options)
+        text = report_html(released)
+        assert "ROC curve" in text
+        assert ("How far its chances are right" in text) == (kind == "both")
+        assert "area under the ROC curve" in str(released.evaluation)
+    plain = pp.learn(people, CUTS, epsilon=4, evaluate="1/3")
+    assert "ROC curve" not in report_html(plain)

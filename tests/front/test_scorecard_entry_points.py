@@ -114,7 +114,8 @@ def test_the_estimator() -> None:
     model = PrivateRuleClassifier(rule="scorecard", epsilon=4, delta="1e-6", domains=DOMAINS)
     model.fit(X, y, groups=table["who"].to_numpy())
     assert model.score(X, y) > 0.8
-    assert not hasattr(model, "predict_proba")
+    assert ((model.predict_proba(X)[:, 1] > 0.5) == (model.predict(X) == model.classes_[1])).all()
+    assert ((model.decision_function(X) > 0) == (model.predict(X) == model.classes_[1])).all()
     told = PrivateRuleClassifier(rule="scorecard", epsilon=4, delta="1e-6", domains=DOMAINS, calibrate="1/4")
     chances = told.fit(X, y, groups=table["who"].to_numpy()).predict_proba(X)
     assert chances.shape == (len(X), 2)

@@ -63,8 +63,11 @@ def test_learned_printed_saved(tmp_path: Path) -> None:
     assert (said == frame()["meal"].to_numpy()).mean() > 0.7
     rule.save(tmp_path / "scorecards.json")
     assert pp.load(tmp_path / "scorecards.json") == rule
-    with pytest.raises(ParameterError, match="without a calibration"):
-        rule.value.predict_proba(frame())
+    chances = rule.value.predict_proba(frame())
+    assert np.allclose(chances.sum(axis=1), 1)
+    assert rule.value.decision_function(frame()).shape == chances.shape == (600, 3)
+    with pytest.raises(ParameterError, match="two labels"):
+        rule.predict(frame(), threshold="1/3")
 
 
 def test_chances_are_those_of_the_cards_made_to_add_up() -> None:

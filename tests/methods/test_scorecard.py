@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,19 @@ from privpac.methods.scorecard import (
     pack_answers,
     passes_over,
 )
+from privpac.methods.scorecard_odds import log_odds, shrink
 from privpac.parameters import DEFAULT_LEVELS
 from privpac.result import Released
+from privpac.rules.chances import is_above
 from privpac.rules.kernels.shares import user_tables
-from privpac.rules.scorecards import CalibrationBin, Scorecard, Scorecards, calibration_bins_of, calibration_edges
+from privpac.rules.scorecards import (
+    CalibrationBin,
+    Scorecard,
+    Scorecards,
+    calibration_bins_of,
+    calibration_edges,
+    chance_of,
+)
 from privpac.rules.wide_columns import binned
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -423,7 +433,7 @@ def test_votes_of_a_calibration_move_by_what_the_noise_is_made_for(neighbours: s
     assert budget.calibration_variance == Fraction(moved) / (2 * budget.calibration) + SMOOTHING
 
 
-def test_a_card_without_a_calibration_has_no_chances() -> None:
+def test_an_earlier_card_without_a_calibration_has_no_chances() -> None:
     with pytest.raises(ParameterError, match="calibrate"):
         scorecard().predict_proba([[1, 0, 0]])
     calibrated = evolve(
@@ -436,6 +446,93 @@ def test_a_card_without_a_calibration_has_no_chances() -> None:
     rows = pl.DataFrame({"age": [3, 99], "ward": ["n", "s"], "idle": [1, 2]})
     assert calibrated.predict_proba(rows).tolist() == [[0.8, 0.2], [0.0, 1.0]]
     assert "0–10: 20% (0% to 100%)" in str(calibrated)
+
+
+@pytest.mark.parametrize(("points", "threshold"), [(((0, 7, 20, 3, 0), (0, 5), (0, 1, 2, 2)), 11), (None, None)])
+def test_log_odds_are_above_zero_exactly_above_the_threshold(points: Any, threshold: Any) -> None:
+    """Every sum of points; and a learned scorecard, whose chances say what it says."""
+    if points is None:
+        rule = learned(held(frame(200))).value
+    else:
+        odds = log_odds(65000, largest=10**12, least=-575 * 10**9, steps=40, top=20)
+        rule = evolve(scorecard(), points=points, threshold=threshold, log_odds=odds)
+    assert rule.log_odds is not None
+    for total in range(rule.most + 1):
+        assert (rule.log_odds.of(total) > 0) == (total > rule.threshold) == (rule.chance(total) > 0.5)
+    table = frame(100) if points is None else pl.DataFrame({"age": [3, None, 99], "ward": [*"nsn"], "idle": [0, 1, 2]})
+    chances, said = rule.predict_proba(table), rule.predict(table)
+    assert (chances.sum(axis=1) == 1).all()
+    assert ((chances[:, 1] > 0.5) == said).all()
+    assert ((rule.decision_function(table) > 0) == said).all()
+    assert (rule.predict(table, threshold="1/2") == said).all()
+    assert (rule.predict(table, threshold=0) == 1).all()
+    assert not rule.predict(table, threshold=1).any()
+    for bad in (-1, 2, float("nan"), "x"):
+        with pytest.raises((ParameterError, ValueError), match=r"threshold"):
+            rule.predict(table, threshold=bad)
+
+
+def test_a_threshold_is_compared_as_an_exact_number() -> None:
+    """1/3 is below the double nearest to it or above: a chance equal to a double is above a rational below it only."""
+    for third in (Fraction(1, 3), Fraction(2, 3)):
+        chances = np.array([[1 - float(third), float(third)]])
+        assert is_above(chances, third).tolist() == [int(Fraction(float(third)) > third)]
+    assert is_above(np.array([[0.9, 0.1]]), Fraction(1, 10)).tolist() == [1]  # the double 0.1 is above 1/10
+    assert is_above(np.array([[0.5, 0.5]]), Fraction(1, 2)).tolist() == [0]
+
+
+def test_chances_are_on_the_side_of_their_log_odds_however_small_these_are() -> None:
+    for tiny in (1e-300, 1e-17, 5e-324):
+        assert chance_of(-tiny) < 0.5 < chance_of(tiny)
+    assert (chance_of(0.0), chance_of(1e5), chance_of(-1e5)) == (0.5, 1.0, 0.0)
+
+
+def test_the_sign_needs_the_least_shrinkage() -> None:
+    """Noise beyond 10**10 would round the factor to 0, and every chance to 1/2."""
+    assert shrink(Fraction(10**11)) == 1
+    assert log_odds(shrink(Fraction(10**30)), largest=5, least=-3, steps=2, top=20).of(20) > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"log_odds": ["1", "-3"]},
+        {"log_odds": ["-1", "3"]},
+        {"log_odds": [f"{1 << 70}", f"-{9 << 70}"]},
+        {"weights": [[1]]},
+        {"weights": [[1, 1, 1, 1, 0], [1, 1], [1, 1, 1, 1]]},
+    ],
+)
+def test_damaged_scores_are_refused(change: dict[str, Any]) -> None:
+    body = json.loads(Released(scorecard(), None).to_json())
+    assert not {"log_odds", "weights"} & body["value"].keys()  # as files of earlier versions
+    body["value"] |= change
+    with pytest.raises(ModelFileError):
+        Released.from_json(json.dumps(body))
+
+
+def test_bands_are_nested_and_have_the_threshold_among_them() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        points = tuple(tuple(rng.integers(0, 21, width).tolist()) for width in (5, 2, 4))
+        weights = tuple(tuple(rng.integers(1, 9000, width).tolist()) for width in (5, 2, 4))
+        most = sum(map(max, points))
+        rule = evolve(scorecard(), points=points, threshold=int(rng.integers(-1, most + 1)), weights=weights)
+        mass = [0] * (most + 1)
+        for (a, u), (b, v), (c, w) in product(*(list(zip(p, ws)) for p, ws in zip(points, weights))):
+            mass[a + b + c] += u * v * w
+        assert rule.mass == mass
+        finer: set[int] = set(rule.bands(16))
+        for count in (16, 8, 4, 2):
+            bands = rule.bands(count)
+            assert list(bands) == sorted(set(bands))
+            assert bands[-1] == most
+            assert len(bands) <= count
+            assert set(bands) <= finer
+            assert rule.threshold in bands or not 0 <= rule.threshold < most
+            finer = set(bands)
+    with pytest.raises(ParameterError, match="2, 4, 8 or 16"):
+        rule.bands(3)
 
 
 # Bad input

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from privpac.api.learn import own_columns, release_rule, warn_item_level
 from privpac.api.tables import Data, DataFields, Declared, open_people, takes_tables
@@ -12,7 +12,7 @@ from privpac.data.spec import read_features
 from privpac.errors import ParameterError, did_you_mean
 from privpac.evaluation.best_error import BestErrorLearner, plan_best_error
 from privpac.evaluation.evaluator import Evaluator
-from privpac.evaluation.results import CellKind, Weight
+from privpac.evaluation.results import Weight
 from privpac.evaluation.select_model import ModelChoice
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
@@ -22,6 +22,7 @@ from privpac.papers.pure_agnostic.minimum_error import MinimumError
 from privpac.parameters import EVALUATION_LEVELS
 from privpac.result import Released
 from privpac.rules.base import ConceptClass, Rule
+from privpac.rules.chances import DEFAULT_BANDS
 from privpac.rules.hierarchies.base import VC1Tree
 from privpac.rules.hierarchies.nodes import TreeNodes
 
@@ -35,7 +36,8 @@ def evaluate(
     data: Data,
     *,
     epsilon: Rational,
-    cells: CellKind = "table",
+    cells: Literal["regions", "table", "error"] = "regions",
+    bands: int = DEFAULT_BANDS,
     weight: Weight = "user",
     max_records: int | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
@@ -65,8 +67,11 @@ def evaluate(
         Left out, ``features`` are the columns that a rule declares.
     epsilon : rational
         Budget (public).
-    cells : {"table", "error"}
-        The 2x2 table, or only right and wrong with less noise.
+    cells : {"regions", "table", "error"}
+        The leaves of a small tree or bands of a scorecard's points, each with both labels, at the price of the 2x2
+        table that they add up to; that table alone, as of other predictors; or only right and wrong with less noise.
+    bands : {2, 4, 8, 16}
+        Into how many bands the points of a scorecard fall; more of them need more people.
     weight : {"user", "record"}
         Every person counts the same, or every record of at most ``max_records`` per person.
     max_records : int, optional
@@ -121,6 +126,7 @@ def evaluate(
         weight=weight,
         max_records=max_records,
         moments=moments,
+        bands=bands,
         levels=levels,
         confidence=confidence,
         labels=labels,

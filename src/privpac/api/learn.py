@@ -212,7 +212,7 @@ def prepare(
         "unit": one_of(Unit, unit, "unit"),
         "max_records": max_records,
     }
-    learner: Learner = build_learner(found.method.key, common, found.options)
+    learner: Learner = build_learner(found.method.key, common, _shared_out(found, kept))
     if budget is not None and evaluate is not None:
         shared: dict[str, Any] = {"neighbours": relation, "unit": unit, "max_records": max_records}
         least = None
@@ -229,6 +229,17 @@ def prepare(
             max_records=max_records,
         )
     return Prepared(found.choice, learner, found.explained)
+
+
+def _shared_out(found: Resolved, certified: Fraction) -> Mapping[str, Any]:
+    """The options of the learner, which shares what ``certify`` leaves: a tree's ``calibrate`` is of all of epsilon."""
+    asked = found.options.get("calibrate")
+    if asked is None or not certified or found.method.key != "small-tree":
+        return found.options
+    share = rational(asked, "calibrate", minimum=0, below=1)
+    if share + certified >= 1:
+        raise ParameterError("calibrate= and certify= together must be below 1: the rest of epsilon is for the tree")
+    return {**found.options, "calibrate": share / (1 - certified)}
 
 
 def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options: Any) -> Learner:

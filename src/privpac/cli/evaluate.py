@@ -62,7 +62,7 @@ def _with_rates(released: Released) -> str:
     leave_out="labels rowwise moments levels ledger",
     panels={METHOD: "weight neighbours confidence"},
     help={
-        "cells": "table (2x2), or error: only right and wrong, with less noise.",
+        "cells": "regions (leaves, bands), table (2x2), or error: only right and wrong, with less noise.",
         "weight": "user: every person counts the same; record: needs --max-records.",
         "confidence": "Of each interval on its own.",
         "same_people": "The rule was learned from these people: nothing is said about others.",

@@ -21,7 +21,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import polars as pl
@@ -54,6 +54,7 @@ from privpac.parameters import (
     bounds,
     either,
     named,
+    one_word_of,
     privacy,
     probability,
     protected_unit,
@@ -64,6 +65,7 @@ from privpac.parameters import (
 )
 from privpac.result import NoRelease, Released
 from privpac.rules.base import Rule, binary
+from privpac.rules.chances import BANDS, DEFAULT_BANDS, Regions
 from privpac.rules.kernels.shares import user_moments, user_tables
 
 if TYPE_CHECKING:
@@ -106,6 +108,22 @@ class RuleOf:
     @property
     def reads(self) -> tuple[str, ...]:
         return tuple(self.rule.reads)
+
+    def regions(self, bands: int) -> Regions | None:
+        """The regions of the rule where these are more than what it predicts."""
+        if hasattr(self.rule, "predict_users") or getattr(self.rule, "names", None):
+            return None
+        found: Regions | None = self.rule.regions(bands) if hasattr(self.rule, "regions") else None
+        return None if found is None or (found[1:3] == ((0, 1), (0, 1)) and not found.chances) else found
+
+    def region_codes(self, users: UserData, bands: int) -> Bytes:
+        """The region of every record."""
+        features: Mapping[str, Domain] = self.rule.features
+        if all(users.features.get(name) == features[name] for name in self.rule.reads):
+            codes = {name: users.codes[name] for name in self.rule.reads}
+        else:
+            codes = self.rule.encode({name: column_values(users, name) for name in self.rule.reads})
+        return np.asarray(self.rule.region_codes(codes, bands), np.uint8)
 
     def predictions(self, users: UserData) -> Bytes:
         features: Mapping[str, Domain] = self.rule.features
@@ -358,6 +376,56 @@ class TableKernel:
 
 
 @frozen(slots=False)
+class RegionKernel:
+    """The sums of the cells (region, label), region by region; with ``moments`` behind them those of the products of
+    the four cells that the rule's own labels make of them.
+
+    What one person adds to the cells sums to ``levels`` for any number of regions, and the four cells are totals of
+    some of them, so the bounds of :class:`TableKernel` hold: finer cells cost nothing.
+    """
+
+    predictor: RuleOf
+    regions: Regions
+    bands: int
+    weight: Weight
+    levels: int
+    moments: bool = False
+
+    def zero(self) -> Ints:
+        return np.zeros(2 * len(self.regions.own) + (6 if self.moments else 0), np.int64)
+
+    def chunk(self, users: UserData) -> Ints:
+        labels = users.labels
+        assert labels is not None
+        cells = (2 * self.predictor.region_codes(users, self.bands) + labels).astype(np.uint8)
+        size = 2 * len(self.regions.own)
+        if self.moments:
+            groups = np.array([2 * label + own for own in self.regions.own for label in (0, 1)], np.int64)
+            return user_moments(users.offsets, cells, groups, 4, self.levels, int(self.levels / PRODUCT_WEIGHT), -1)
+        return user_tables(users.offsets, cells, size, self.levels, self.weight == "user", -1)
+
+    def merge(self, a: Ints, b: Ints) -> Ints:
+        return a + b
+
+
+def _one_of_bands(_: object, __: object, value: object) -> None:
+    if isinstance(value, bool) or value not in BANDS:
+        raise ParameterError(f"bands must be 2, 4, 8 or 16, got {value!r}")
+
+
+def how_many_bands(n_users: int | None, share: Fraction, theta: Fraction) -> int:
+    """Bands of a scorecard's points, from a public number of people: 4 where none is known.
+
+    >>> how_many_bands(None, Fraction(1, 5), Fraction(1)), how_many_bands(100_000, Fraction(1, 5), Fraction(1))
+    (4, 16)
+    """
+    if n_users is None:
+        return 4
+    told = n_users * share * theta
+    return next((bands for bands, below in ((2, 60), (4, 300), (8, 3000)) if told < below), 16)
+
+
+@frozen(slots=False)
 class _BoundPredictor:
     predictor: Predictor
     users: Users
@@ -367,7 +435,9 @@ class _BoundPredictor:
 class Evaluator(Learner):
     """Evaluate one predictor.
 
-    ``cells="table"`` releases the 2x2 table, ``"error"`` only right and wrong, with less noise.  ``weight="user"``:
+    ``cells="regions"`` releases the cells (region, label) of a small tree or scorecard, at the price of the 2x2 table
+    that they add up to, and of other predictors that table; ``"table"`` releases it always, ``"error"`` only right and
+    wrong, with less noise.  ``bands`` are those of a scorecard's points: 2, 4, 8 or 16.  ``weight="user"``:
     every person counts the same; ``"record"``: every record, of at most ``max_records`` per person.  ``moments``
     releases products of cells as well, which say how alike people are: intervals for new people are narrower where
     people have several records, and a little wider where they have one.  ``same_people`` declares that the predictor
@@ -384,7 +454,9 @@ class Evaluator(Learner):
     epsilon: Fraction = field(converter=privacy)
     neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
-    cells: CellKind = field(default="table", kw_only=True, validator=either("table", "error"))
+    cells: Literal["regions", "table", "error"] = field(
+        default="regions", kw_only=True, validator=one_word_of(("regions", "table", "error"))
+    )
     weight: Weight = field(default="user", kw_only=True, validator=either("user", "record"))
     max_records: int | None = field(
         default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=MAX_VOTE_LEVELS)
@@ -397,12 +469,18 @@ class Evaluator(Learner):
     labels: tuple[object, object] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True, validator=truth)
     same_people: bool = field(default=False, kw_only=True, validator=truth)
+    bands: int = field(default=DEFAULT_BANDS, kw_only=True, validator=_one_of_bands)
 
     def __attrs_post_init__(self) -> None:
         if self.weight == "record" and self.unit is Unit.USER and self.max_records is None:
             raise ParameterError("weight='record' needs max_records=: how many records of one person may count")
         if self.noise < LEAST_NOISE:
             raise ParameterError(f"epsilon must be at least {float(2 * self.reach * LEAST_NOISE):.1g} to say anything")
+
+    @property
+    def kind(self) -> CellKind:
+        """The cells of which the released ones are parts."""
+        return "error" if self.cells == "error" else "table"
 
     @property
     def steps(self) -> int:
@@ -422,7 +500,7 @@ class Evaluator(Learner):
     @property
     def reach(self) -> Fraction:
         """What one person more or less moves the release by at most, in L1."""
-        pairs = (1 - Fraction(1, len(CELLS[self.cells]))) / 2
+        pairs = (1 - Fraction(1, len(CELLS[self.kind]))) / 2
         return self.steps * (1 + PRODUCT_WEIGHT * pairs if self.has_products else Fraction(1))
 
     @property
@@ -449,15 +527,14 @@ class Evaluator(Learner):
         return _BoundPredictor(predictor, users)
 
     def draw(self, bound: _BoundPredictor, rng: Rng) -> Released:
-        empty = CELLS["error"].index("wrong") if self.knows_people else -1
-        kernel = TableKernel(bound.predictor, self.cells, self.weight, self.steps, empty, self.has_products)
-        exact = bound.users.fold(kernel).tolist()[1 if self.knows_people else 0 :]
+        regions = self._regions(bound.predictor)
+        exact = bound.users.fold(self._kernel(bound.predictor, regions)).tolist()[1 if self.knows_people else 0 :]
         people = count_users(bound.users) if self.knows_people else None
         noisy = tuple(value + discrete_laplace(self.noise, rng) for value in exact)
-        cells = 1 if self.knows_people else len(CELLS[self.cells])
+        cells = 1 if self.knows_people else len(CELLS[self.kind]) if regions is None else 2 * len(regions.own)
         found = Evaluation(
             noisy[:cells],
-            self.cells,
+            self.kind,
             self.weight,
             self.steps,
             self.noise,
@@ -468,8 +545,19 @@ class Evaluator(Learner):
             self.unit,
             noisy[cells:] if self.has_products else None,
             PRODUCT_WEIGHT if self.has_products else None,
+            regions,
         )
         return Released(found, self.guarantee, warnings=found.notes(), learner="evaluation")
+
+    def _regions(self, predictor: Predictor) -> Regions | None:
+        """The regions of a rule that has more of them than predictions: a function of the rule alone."""
+        return predictor.regions(self.bands) if self.cells == "regions" and isinstance(predictor, RuleOf) else None
+
+    def _kernel(self, predictor: Predictor, regions: Regions | None) -> TableKernel | RegionKernel:
+        if regions is not None and isinstance(predictor, RuleOf):
+            return RegionKernel(predictor, regions, self.bands, self.weight, self.steps, self.has_products)
+        empty = CELLS["error"].index("wrong") if self.knows_people else -1
+        return TableKernel(predictor, self.kind, self.weight, self.steps, empty, self.has_products)
 
 
 # How many people does an evaluation need?  Half-widths of its intervals, before any data.
@@ -591,13 +679,13 @@ def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
         sums = (wrong,) if learner.knows_people else (right, wrong)
     return Evaluation(
         sums,
-        learner.cells,
+        learner.kind,
         "user",
         learner.levels,
         learner.noise,
         learner.neighbours,
         learner.confidence,
         n if learner.knows_people else None,
-        products=(0,) * (6 if learner.cells == "table" else 1) if learner.has_products else None,
+        products=(0,) * (6 if learner.kind == "table" else 1) if learner.has_products else None,
         product_weight=PRODUCT_WEIGHT if learner.has_products else None,
     )

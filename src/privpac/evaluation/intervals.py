@@ -94,7 +94,7 @@ def noise_reach(eta: Fraction, k: int, beta: Fraction) -> int:
         return least_from(enough, 0)
 
 
-def _kl(u: float, p: float) -> float:
+def kl_divergence(u: float, p: float) -> float:
     if p <= 0 or p >= 1:
         return 0.0 if u == p else math.inf
     left = 0.0 if u <= 0 else u * math.log(u / p)
@@ -118,9 +118,9 @@ def kl_range(mean: Range, n: float, beta: float, *, sides: int = 2) -> Range:
     u = mean.clipped()
 
     def end(start: float, wall: float) -> float:
-        if _kl(start, wall) <= most:
+        if kl_divergence(start, wall) <= most:
             return wall
-        return narrow(lambda x: _kl(start, x) > most, start, wall, middle=half_way, steps=60)[1]
+        return narrow(lambda x: kl_divergence(start, x) > most, start, wall, middle=half_way, steps=60)[1]
 
     return Range(end(u.lo, 0.0) - _SLACK, end(u.hi, 1.0) + _SLACK).clipped()
 

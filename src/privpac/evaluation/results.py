@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from attrs import evolve, field, frozen
 
 from privpac.display import Shown
@@ -34,10 +35,12 @@ from privpac.evaluation.population import (
     population_range,
     typical_range,
 )
+from privpac.evaluation.ranking import RankedSums
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, positive_int
 from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole, whole_list
 from privpac.result import Saved, register
+from privpac.rules.chances import BANDS, Regions, chance_threshold, chances_of_regions, is_above, log_odds_from
 
 # A number with its two intervals, and how shares are said in words.
 
@@ -139,6 +142,9 @@ _NO_GAIN = 0.01
 LEAST_NOISE = Fraction(1, 1 << 110)
 """The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
+_CURVE = 100
+"""Below so many people times epsilon a ROC curve says little."""
+
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"
 
 
@@ -150,6 +156,9 @@ class Evaluation(Shown, Saved):
     ``sums`` are in units of ``1/levels`` of a person (weight ``"user"``) or in records (``"record"``); ``noise`` is the
     rate of the discrete Laplace noise on each; ``people`` the number of people where that is public.  ``products`` are
     those of every two cells, in their order, times ``product_weight``; None where none were released.
+
+    With ``regions`` the table is finer: ``sums`` are those of the cells (region, label), region by region, and each of
+    the four cells is the total of the regions where the rule says what it counts.  Noise and guarantee are the same.
     """
 
     sums: tuple[int, ...] = field(converter=whole_list)
@@ -164,11 +173,14 @@ class Evaluation(Shown, Saved):
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
     products: tuple[int, ...] | None = None
     product_weight: Fraction | None = None
+    regions: Regions | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.cells not in CELLS or self.weight not in ("user", "record"):
             raise ParameterError(f"cells must be 'table' or 'error' and weight 'user' or 'record', got {self.cells!r}")
-        if len(self.sums) != len(self.names):
+        if self.regions is not None:
+            self._check_regions(self.regions)
+        elif len(self.sums) != len(self.names):
             raise ParameterError(f"{len(self.names)} sums are needed: {', '.join(self.names)}")
         if (self.products is None) != (self.product_weight is None):
             raise ParameterError("products and product_weight belong together")
@@ -181,10 +193,35 @@ class Evaluation(Shown, Saved):
         """The cells that were released; under replace only the wrong ones, where the number of people is public."""
         return ("wrong",) if self.cells == "error" and self.people is not None else CELLS[self.cells]
 
+    def _check_regions(self, regions: Regions) -> None:
+        count = len(regions.own)
+        fits = self.cells == "table" and len(self.sums) == 2 * count and len(regions.names) == count >= 1
+        ranked = not regions.ranked or sorted(regions.ranked) == list(range(count))
+        if not fits or not ranked or not set(regions.own) <= {0, 1} or count > 16:
+            raise ParameterError("a table of regions has two sums for each of at most 16 regions")
+        if regions.chances and (len(regions.chances) != count or not all(0 <= c <= 1 for c in regions.chances)):
+            raise ParameterError("regions have a chance each, or none")
+
     # Forms: sums of cells with signs, in people (or records), known up to noise
 
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Of every cell the places of the sums that it is the total of."""
+        if self.regions is None:
+            return {name: [i] for i, name in enumerate(self.names)}
+        own = self.regions.own
+        return {
+            name: [2 * g + label for g, says in enumerate(own) if says == predicted]
+            for name, (label, predicted) in zip(CELLS["table"], ((0, 0), (0, 1), (1, 0), (1, 1)))
+        }
+
+    @property
+    def cell_sums(self) -> dict[str, int]:
+        """The noisy sum of every cell by its name; of regions their totals."""
+        return {name: sum(self.sums[i] for i in self._places[name]) for name in self.names}
+
     def _terms(self, form: Iterable[str]) -> list[tuple[int, int]]:
-        return [(-1 if name.startswith("-") else 1, self.names.index(name.lstrip("-"))) for name in form]
+        return [(-1 if name.startswith("-") else 1, i) for name in form for i in self._places[name.lstrip("-")]]
 
     def _value(self, *form: str) -> float:
         return sum(sign * self.sums[i] for sign, i in self._terms(form)) / self._unit
@@ -195,8 +232,9 @@ class Evaluation(Shown, Saved):
 
     def _noisy(self, beta: Fraction, *form: str) -> Range:
         """Where the exact sum lies, except with probability ``beta``."""
-        exact = sum(sign * self.sums[i] for sign, i in self._terms(form))
-        reach = noise_reach(self.noise, len(form), beta)
+        terms = self._terms(form)
+        exact = sum(sign * self.sums[i] for sign, i in terms)
+        reach = noise_reach(self.noise, len(terms), beta)
         return Range((exact - reach) / self._unit, (exact + reach) / self._unit)
 
     def _all(self, beta: Fraction) -> Range:
@@ -207,7 +245,8 @@ class Evaluation(Shown, Saved):
 
     @property
     def _rounding(self) -> float:
-        return 1 / self.levels if self.weight == "user" else 0.0
+        """Largest remainders move any sum of ``K`` cells by at most ``K/4`` units, a sum of one or two by one."""
+        return max(1, len(self.sums) / 4) / self.levels if self.weight == "user" else 0.0
 
     def _share(
         self, name: str, top: tuple[str, ...], rest: tuple[str, ...], *, everything: bool = False
@@ -236,7 +275,9 @@ class Evaluation(Shown, Saved):
         """What was released, as the intervals for new people read it."""
         weight = self.product_weight or PRODUCT_WEIGHT
         whole = self.weight == "user"
-        return NoisyTable(self.sums, self.levels, self.noise, self.products, weight, self.people, whole=whole)
+        finer = () if self.regions is None else tuple(len(self._places[name]) for name in self.names)
+        sums = tuple(self.cell_sums.values())
+        return NoisyTable(sums, self.levels, self.noise, self.products, weight, self.people, finer, whole=whole)
 
     @property
     def _many(self) -> bool:
@@ -361,6 +402,156 @@ class Evaluation(Shown, Saved):
         if self.cells != "table":
             raise ParameterError(f"{what} needs all four cells, and only right and wrong were released; cells='table'")
 
+    # Regions: chances, the ROC curve and thresholds that are chosen afterwards
+
+    @property
+    def _region_map(self) -> Regions:
+        """The regions; of a plain table what the rule predicts."""
+        return self.regions or Regions(("predicts 0", "predicts 1"), (0, 1), (0, 1))
+
+    @cached_property
+    def region_sums(self) -> tuple[tuple[int, int], ...]:
+        """The noisy sums of labels 0 and 1 in every region."""
+        self._need_table("chances and ROC curves")
+        if self.regions is None:
+            tn, fp, fn, tp = self.sums
+            return ((tn, fn), (fp, tp))
+        return tuple(zip(self.sums[::2], self.sums[1::2]))
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether the chances of both labels were measured: wherever all four cells were."""
+        return self.cells == "table"
+
+    @cached_property
+    def chances(self) -> tuple[tuple[Fraction, ...], ...]:
+        """The measured chances of labels 0 and 1 in every region."""
+        sums = [value for row in self.region_sums for value in row]
+        return chances_of_regions(sums, self._region_map.own, self.noise)
+
+    def chances_for(self, rule: Any) -> RuleWithChances:
+        """The rule that was evaluated, with the chances of its regions."""
+        return RuleWithChances(rule, self)
+
+    @cached_property
+    def ranked(self) -> tuple[int, ...]:
+        """The regions by rising score: as known before, else by their measured chance, ties in their order."""
+        if self._region_map.ranked:
+            return self._region_map.ranked
+        ones = [chances[1] for chances in self.chances]
+        return tuple(sorted(range(len(ones)), key=lambda g: ones[g]))
+
+    @cached_property
+    def _curve(self) -> RankedSums:
+        rows = self.region_sums
+        return RankedSums(tuple(rows[g] for g in self.ranked), self.noise, fixed=bool(self._region_map.ranked))
+
+    @property
+    def auc(self) -> MeasuredRate:
+        """The area under the ROC curve of the regions: how often somebody with label 1 scores higher than somebody
+        with label 0, ties counting half.  Records of different people count as much as their people do."""
+        curve, doubt = self._curve, 1 - self.confidence
+        lo, hi = curve.sample(doubt)
+        value = float(min(max(curve.auc, lo), hi))
+        population = None
+        if not self.same_people and self.weight == "user":
+            population = Range(*curve.population(doubt, self.levels))
+        return MeasuredRate(value, Range(float(lo), float(hi)), population)
+
+    def _saying(self, own: Iterable[int], doubt: Fraction) -> Evaluation:
+        """The same sums for a rule that says these labels in the regions, at another level of doubt.
+
+        Products are those of the rule's own cells: another rule's are not known.
+        """
+        regions = self._region_map._replace(own=tuple(own))
+        sums = tuple(value for row in self.region_sums for value in row)
+        return evolve(self, sums=sums, regions=regions, confidence=1 - doubt, products=None, product_weight=None)
+
+    def at(self, above: int) -> Evaluation:
+        """How good it is to say 1 above so many of the ranked regions and no others: ``above = -1`` says 1 always.
+
+        At the rule's own threshold this is the evaluation itself.  Elsewhere intervals are simultaneous: each rate's
+        hold at all thresholds together, so that a threshold may be chosen by looking at them.
+        """
+        count = len(self.ranked)
+        if isinstance(above, bool) or not isinstance(above, int) or not -1 <= above < count:
+            raise ParameterError(f"above must be a whole number from -1 to {count - 1}, got {above!r}")
+        says = {g: int(place > above) for place, g in enumerate(self.ranked)}
+        own = tuple(says[g] for g in range(count))
+        if own == self._region_map.own:
+            return self
+        return self._saying(own, (1 - self.confidence) / self._curve.thresholds)
+
+    def roc(self) -> tuple[RocPoint, ...]:
+        """The ROC curve, from "always 1" to "never 1": false and true positive rates with simultaneous intervals.
+
+        Returns
+        -------
+        tuple of RocPoint
+            ``above`` (the ranked regions in which 0 is said end here), ``fpr`` and ``tpr``.
+
+        Examples
+        --------
+        >>> table = Evaluation((40, 10, 10, 40), "table", "user", 1, Fraction(10), "add-remove", Fraction(19, 20))
+        >>> [(row.above, round(row.fpr.value, 2), row.tpr.value) for row in table.roc()]
+        [(-1, 1.0, 1.0), (0, 0.2, 0.8), (1, 0.0, 0.0)]
+        """
+        doubt = (1 - self.confidence) / self._curve.thresholds
+        rows = []
+        for above in range(-1, len(self.ranked)):
+            says = {g: int(place > above) for place, g in enumerate(self.ranked)}
+            table = self._saying((says[g] for g in range(len(says))), doubt)
+            if above in (-1, len(self.ranked) - 1):  # nothing is uncertain: all or none
+                all_or_none = MeasuredRate(float(above < 0), *[Range(float(above < 0), float(above < 0))] * 2)
+                rows.append(RocPoint(above, all_or_none, all_or_none))
+            else:
+                rows.append(RocPoint(above, table.false_positive_rate, table.sensitivity))
+        return tuple(rows)
+
+    @property
+    def false_positive_rate(self) -> MeasuredRate:
+        """Of the labels 0, for how many it says 1."""
+        rate = self.specificity
+        population, typical = (_opposite(rate.population), _opposite(rate.typical))
+        return MeasuredRate(1 - rate.value, Range(1 - rate.sample.hi, 1 - rate.sample.lo), population, typical)
+
+    def calibration(self) -> tuple[CalibrationRow, ...]:
+        """The rule's own chances beside what was measured, region by region, with intervals that hold together.
+
+        Raises
+        ------
+        ParameterError
+            The rule has no chances but those of these very sums.
+        """
+        claimed = self._region_map.chances
+        if not claimed:
+            raise ParameterError(
+                "these chances were measured by this evaluation, so it cannot check them; calibrate= gives a small "
+                "tree chances of its own"
+            )
+        doubt = (1 - self.confidence) / len(claimed)
+        return tuple(
+            CalibrationRow(name, chance, self._saying((int(h == g) for h in range(len(claimed))), doubt).precision)
+            for g, (name, chance) in enumerate(zip(self._region_map.names, claimed))
+        )
+
+    def best(self, cost_fp: Rational = 1, cost_fn: Rational = 1) -> OperatingPoint:
+        """The threshold of least measured cost; ties go to the one that says 1 less often.
+
+        Parameters
+        ----------
+        cost_fp, cost_fn : rational
+            What a false positive and a false negative cost, at least 0.
+
+        Returns
+        -------
+        OperatingPoint
+            ``above``, the measured ``cost`` per person, and the ``evaluation`` there, whose intervals are simultaneous.
+        """
+        costs = rational(cost_fp, "cost_fp", minimum=0), rational(cost_fn, "cost_fn", minimum=0)
+        above, cost = self._curve.cheapest(*costs)
+        return OperatingPoint(above, float(cost / max(1, sum(self.sums))), self.at(above))
+
     # Words
 
     def sentence(self) -> str:
@@ -442,6 +633,13 @@ class Evaluation(Shown, Saved):
         if self.cells == "table":
             shown = ("sensitivity", "specificity", "precision")
             lines.append(" · ".join([self._gain, *(f"{name} {getattr(self, name)}" for name in shown)]))
+        if self.regions is not None:
+            few = (
+                ""
+                if float(self.n_people.value * self.levels * self.noise) >= _CURVE
+                else ", too few people for a curve"
+            )
+            lines.append(f"area under the ROC curve {self.auc}{few}")
         if self._typical:
             lines.append(self._typical)
         return "\n".join(lines)
@@ -451,12 +649,16 @@ class Evaluation(Shown, Saved):
     @property
     def file_version(self) -> int:
         """The file version that a reader must know: 1 without products."""
-        return 1 if self.products is None else 2
+        return 1 if self.products is None and self.regions is None else 2
 
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()
         if self.products is None:  # as before there were any
             del values["products"], values["product_weight"]
+        if self.regions is None:
+            del values["regions"]
+        else:
+            values["regions"] = {name: list(part) for name, part in self.regions._asdict().items()}
         return values
 
     @classmethod
@@ -471,8 +673,67 @@ class Evaluation(Shown, Saved):
         if not isinstance(values.get("same_people"), bool):
             raise ParameterError("same_people must be true or false")
         return cls(
-            **{**values, "sums": tuple(values["sums"]), "products": None if products is None else tuple(products)}
+            **{
+                **values,
+                "sums": tuple(values["sums"]),
+                "products": None if products is None else tuple(products),
+                "regions": None if values.get("regions") is None else _read_regions(values["regions"]),
+            }
         )
+
+
+def _read_regions(stored: Mapping[str, Any]) -> Regions:
+    names, own, ranked, chances = (stored[name] for name in Regions._fields)
+    if any(isinstance(place, bool) or not isinstance(place, int) for place in (*own, *ranked)):
+        raise ParameterError("regions are numbered by whole numbers")
+    return Regions(tuple(map(str, names)), tuple(own), tuple(ranked), tuple(map(float, chances)))
+
+
+class RocPoint(NamedTuple):
+    """A point of a ROC curve: 1 is said above so many of the ranked regions."""
+
+    above: int
+    fpr: MeasuredRate
+    tpr: MeasuredRate
+
+
+class CalibrationRow(NamedTuple):
+    """A region, the chance that the rule gives there, and how often the label is 1."""
+
+    region: str
+    chance: float
+    measured: MeasuredRate
+
+
+class OperatingPoint(NamedTuple):
+    """A threshold chosen afterwards: 1 is said above so many of the ranked regions."""
+
+    above: int
+    cost: float
+    evaluation: Evaluation
+
+
+@frozen(slots=False)
+class RuleWithChances:
+    """A rule, and the chances that an evaluation measured in its regions."""
+
+    rule: Any
+    evaluation: Evaluation
+
+    def predict_proba(self, X: object) -> Any:
+        regions = self.evaluation.regions
+        if regions is None:
+            places = self.rule.predict(X)
+        else:
+            bands = next(n for n in BANDS if self.rule.regions(n).names == regions.names)
+            places = self.rule.region_codes(self.rule.encode(X), bands)
+        return np.array(self.evaluation.chances, np.float64)[np.asarray(places, np.int64)]
+
+    def decision_function(self, X: object) -> Any:
+        return log_odds_from(self.predict_proba(X))
+
+    def predict(self, X: object, threshold: Rational) -> Any:
+        return is_above(self.predict_proba(X), chance_threshold(threshold, 2))
 
 
 def _smaller(p: Range) -> Range:

@@ -23,7 +23,7 @@ from privpac.composition import compose_basic, compose_parallel, parallel_replac
 from privpac.data.split import private_ids
 from privpac.errors import IncompatibleGuarantees, ParameterError
 from privpac.evaluation.best_error import BestErrorLearner, EvaluationCertificate
-from privpac.evaluation.evaluator import Evaluator
+from privpac.evaluation.evaluator import Evaluator, how_many_bands
 from privpac.evaluation.results import Evaluation, few_people
 from privpac.exact import Rational, as_arb, exp_ball, rational, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
@@ -156,7 +156,19 @@ class EvaluatedLearner(Learner):
             max_records=self.max_records,
             labels=self.labels,
             rowwise=self.rowwise,
+            bands=how_many_bands(self._public_users, self.share, self._theta),
         )
+
+    @property
+    def _public_users(self) -> int | None:
+        """A number of people that the learner was told, of all of them."""
+        told = getattr(self.learner, "public_n_users", None)
+        return told if isinstance(told, int) else None
+
+    @property
+    def _theta(self) -> Fraction:
+        spent = self.budget.epsilon
+        return spent if self.budget.neighbours is Neighbours.ADD_REMOVE else spent / 2
 
     @property
     def guarantee(self) -> Guarantee:

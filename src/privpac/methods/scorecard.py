@@ -40,6 +40,7 @@ from privpac.guarantee import Guarantee, Neighbours
 from privpac.mechanisms.gaussian import SMOOTHING, discrete_gaussian, gaussian_noise, gaussian_within, normal_reach
 from privpac.methods.base import Bound, Selection
 from privpac.methods.private_ranges import SHARE, RangeSearch, family, range_kernel, searched, zoomed
+from privpac.methods.scorecard_odds import answer_weights, log_odds, noise_variance, shrink
 from privpac.parameters import DEFAULT_LEVELS, bounds, named, probability_or_zero, whole_or_none
 from privpac.result import Released
 from privpac.rng import Rng
@@ -49,6 +50,7 @@ from privpac.rules.scorecards import (
     LANES,
     CalibrationBin,
     CodeTable,
+    LogOdds,
     Scorecard,
     ScorecardPerLabel,
     Scorecards,
@@ -139,10 +141,13 @@ def updated(weights: Sequence[int], noisy_sum: Sequence[int], time: int, steps: 
 
 
 class ScorecardPoints(NamedTuple):
-    """What a scorecard says: points of every code of every column; 1 iff their sum exceeds the threshold."""
+    """What a scorecard says: points of every code of every column; 1 iff their sum exceeds the threshold; and the
+    largest and the least score that they were rounded from, for their log odds."""
 
     points: tuple[tuple[int, ...], ...]
     threshold: int
+    largest: int
+    least: int
 
 
 class _Scores(NamedTuple):
@@ -169,9 +174,10 @@ def rounded(scores: _Scores, top: int, largest: int) -> ScorecardPoints:
     """Whole points, ``top`` where ``f`` is ``largest``: a score is positive iff ``sum of top f/F > -top b/F``.  Without
     any spread (``F = 0``) the answer is the constant ``b > 0``."""
     if largest == 0:
-        return ScorecardPoints(tuple((0,) * len(column) for column in scores.above), -1 if scores.least > 0 else 0)
+        none = tuple((0,) * len(column) for column in scores.above)
+        return ScorecardPoints(none, -1 if scores.least > 0 else 0, 0, scores.least)
     points = tuple(tuple(near(top * f, largest) for f in column) for column in scores.above)
-    return ScorecardPoints(points, -top * scores.least // largest)
+    return ScorecardPoints(points, -top * scores.least // largest, largest, scores.least)
 
 
 def scorecard_points(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> ScorecardPoints:
@@ -193,7 +199,7 @@ def points_against(
     if largest:
         return [rounded(scores, top, largest) for scores in every]
     best = max(scores.least for scores in every)
-    return [ScorecardPoints(rounded(scores, top, 0).points, -(scores.least == best)) for scores in every]
+    return [rounded(scores, top, 0)._replace(threshold=-(scores.least == best)) for scores in every]
 
 
 # The budget of a scorecard: one ``rho``, its shares, and the noise of every release.
@@ -929,9 +935,10 @@ class ScorecardLearner(Selection):
         answers = (1,) if concept.labels == 2 else tuple(range(concept.labels))
         budget = self.budget(table.columns, len(answers), search)
         users = self._users(run, budget, rng)
-        found, clips = _descend(run, table, concept.top, budget, users, answers, rng)
+        found, clips, odds, weights = _descend(run, table, concept.top, budget, users, answers, rng)
         scorecards = tuple(
-            Scorecard(columns, one.points, one.threshold, concept.top, name) for one, name in zip(found, names)
+            Scorecard(columns, one.points, one.threshold, concept.top, name, log_odds=own, weights=weights)
+            for one, name, own in zip(found, names, odds)
         )
         if self.calibrate:
             scorecards = tuple(
@@ -979,9 +986,12 @@ def _noisy(sums: list[int], variance: Fraction, rng: Rng) -> list[int]:
 
 def _descend(
     run: _Run, table: CodeTable, top: int, budget: ScorecardBudget, users: int, answers: tuple[int, ...], rng: Rng
-) -> tuple[list[ScorecardPoints], tuple[int, ...]]:
+) -> tuple[list[ScorecardPoints], tuple[int, ...], list[LogOdds], tuple[tuple[int, ...], ...]]:
     """Centre, norms, steps, points; in this order, each from what was released before.  The scorecards of several
-    answers walk side by side, each noised by itself."""
+    answers walk side by side, each noised by itself.
+
+    Gives the points, the clips, what the points of each scorecard stand for, and the weights of the answers.
+    """
     columns, steps, size = table.columns, budget.steps, table.coordinates + 1
     summed = _noisy(run(CentrePass(table, centre_clip(columns))), budget.centre_variance, rng)
     centre = tuple(shrunk_centre(summed, users, budget.centre_variance))
@@ -997,5 +1007,13 @@ def _descend(
             if step > steps // 2:  # the last ceil(T/2)
                 totals[k] = [a + b for a, b in zip(totals[k], states[k].weights)]
     if len(answers) == 1:
-        return [scorecard_points(table, totals[0], centre, top)], clips
-    return points_against(table, totals, centre, top), clips
+        found = [scorecard_points(table, totals[0], centre, top)]
+    else:
+        found = points_against(table, totals, centre, top)
+    odds = []
+    for one, clip in zip(found, clips):
+        noise = noise_variance(
+            table, centre, users=users, time=time, steps=steps, step_variance=budget.step_variance(clip)
+        )
+        odds.append(log_odds(shrink(noise), largest=one.largest, least=one.least, steps=steps, top=top))
+    return found, clips, odds, answer_weights(table, centre)

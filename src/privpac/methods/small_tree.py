@@ -24,25 +24,30 @@ from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, field, frozen
 from flint import arb
 
 from privpac.arrays import Floats64, Ints
 from privpac.bisection import half_way, least_between, narrow
 from privpac.errors import InfeasibleError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, ball_of, exp_ball, precision, rational, up
+from privpac.guarantee import Guarantee
 from privpac.law import Law
 from privpac.law.blocks import Cell, FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
 from privpac.law.sampling import Powers, Rate, invert, settled
+from privpac.mechanisms.laplace import discrete_laplace
 from privpac.methods.base import Bound, Selection
-from privpac.parameters import named
+from privpac.parameters import TREE_LEVELS, named, probability_or_zero
 from privpac.result import Released
 from privpac.rng import Rng, secret_rng
+from privpac.rules.base import Rule
+from privpac.rules.chances import RegionSums
+from privpac.rules.kernels.shares import user_tables
 from privpac.rules.small_trees import Side, SmallTrees, TreeCells, TreeShape
 
 if TYPE_CHECKING:
-    from privpac.data import Users
+    from privpac.data import UserData, Users
 
 # Doubles that settle almost every draw of a small tree.
 #
@@ -639,9 +644,49 @@ def _fewest(power: _Power, least: Fraction, task: _Task) -> int:
         return min(_whole(found) for found in map(needed, (low, high, end)) if found.is_finite())
 
 
+CHANCES_OF_SAME_PEOPLE = (
+    "the chances were measured on the people the tree was learned from, which it fits a little better than others"
+)
+
+
+@frozen(slots=False)
+class RegionPass:
+    """What everybody adds to the cells ``labels * region + label`` of a released rule: non-negative integers that sum
+    to ``levels``; nothing without records."""
+
+    rule: Rule
+    labels: int = 2
+    levels: int = TREE_LEVELS
+
+    def zero(self) -> Ints:
+        return np.zeros(self.labels * len(self.rule.regions().own), np.int64)
+
+    def chunk(self, users: UserData) -> Ints:
+        assert users.labels is not None
+        regions = self.rule.region_codes({name: users.codes[name] for name in self.rule.reads})
+        cells = (self.labels * regions.astype(np.int64) + users.labels).astype(np.uint8)
+        return user_tables(users.offsets, cells, len(self.zero()), self.levels, True, -1)
+
+    def merge(self, a: Ints, b: Ints) -> Ints:
+        return a + b
+
+
 @frozen(slots=False, field_transformer=named)
 class SmallTreeLearner(Selection):
     """A tree of at most three questions, drawn from the one law over all of them.
+
+    Parameters
+    ----------
+    calibrate
+        A share of the budget, such as ``"1/5"``, for the chances of its leaves, measured on the same people.
+
+    Notes
+    -----
+    *Privacy.*  The tree costs ``(1 - calibrate) epsilon``.  The table of its leaves costs ``calibrate epsilon``: a
+    person adds non-negative integers of sum at most ``levels`` to the cells (leaf, label), so one person more or less
+    moves them by at most ``levels`` in L1, a replaced one by at most ``2 levels``, and the rate of the noise is
+    ``calibrate epsilon`` over that, for any number of leaves.  The leaves are those of the released tree: adaptive
+    composition.
 
     Raises
     ------
@@ -659,6 +704,7 @@ class SmallTreeLearner(Selection):
     ('(1, 0)-DP per user, add-remove', 832500)
     """
 
+    calibrate: Fraction = field(default=Fraction(0), converter=probability_or_zero)
     scores_rules: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
@@ -668,12 +714,28 @@ class SmallTreeLearner(Selection):
 
     @property
     def vote_rate(self) -> Fraction:
-        """What one vote counts in the exponent: epsilon / levels, half of it under replace."""
+        """What one vote counts in the exponent: its share of epsilon / levels, half of it under replace."""
         assert isinstance(self.concept, SmallTrees)
-        return self.rate(self.epsilon, self.concept.levels)
+        return self.rate(self.epsilon * (1 - self.calibrate), self.concept.levels)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """As zCDP the tree costs an eighth of the square of its share, the noise of the leaves half of it."""
+        tree, leaves = self.epsilon * (1 - self.calibrate), self.epsilon * self.calibrate
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=tree**2 / 8 + leaves**2 / 2)
+
+    @property
+    def leaf_rate(self) -> Fraction:
+        """The rate of the noise on the sums of the leaves."""
+        return self.rate(self.epsilon * self.calibrate, TREE_LEVELS)
 
     def law(self, data: Users) -> SmallTreeLaw:
-        """The law over the ids of the class."""
+        """The law over the ids of the class; not offered with ``calibrate``, whose sums have no end."""
+        if self.calibrate:
+            raise TooLargeError(
+                "with calibrate= the release has sums without an end, so its law is not listed; audit the tree without "
+                "it, and a discrete Laplace"
+            )
         return self._law(self.bind(data))
 
     def _law(self, bound: Bound) -> SmallTreeLaw:
@@ -687,4 +749,12 @@ class SmallTreeLearner(Selection):
         tree = self._law(bound).sample(rng)
         shown = {"depth": concept.depth, "levels": concept.levels, "spacing": concept.spacing_words}
         shown["price in nats"] = f"{concept.price(tree):.1f}"
-        return self.release_id(bound, tree, shown, "small tree")
+        released = self.release_id(bound, tree, shown, "small tree")
+        return self._calibrated(released, bound, rng) if self.calibrate and self.epsilon else released
+
+    def _calibrated(self, released: Released, bound: Bound, rng: Rng) -> Released:
+        tree = released.value
+        sums = bound.users.fold(RegionPass(tree, len(tree.names) or 2)).tolist()
+        noisy = tuple(value + discrete_laplace(self.leaf_rate, rng) for value in sums)
+        rule = evolve(tree, leaf_sums=RegionSums(noisy, self.leaf_rate))
+        return evolve(released, value=rule, warnings=(*released.warnings, CHANCES_OF_SAME_PEOPLE))

@@ -24,7 +24,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours
 from privpac.methods.planned import PlanView, Target, read_goal, rule_run
-from privpac.methods.registry import METHODS, Choice, PlannedMethod
+from privpac.methods.registry import DELTA_PAYS, MANY, METHODS, Choice, PlannedMethod
 from privpac.methods.simulation import Simulation, fixed_draws
 from privpac.methods.small_tree import SmallTreeLearner, certified_users, exact_records
 from privpac.rules.populations import DEFAULT_NOISE, users_from_codes
@@ -328,7 +328,8 @@ class SmallTreeTarget(Target):
         return len(self.predicted.tests) ** 2 * len(plan.records_per_user) <= _MOST_PAIRS
 
     def recommend(self, plan: PlanView) -> Choice:
-        return Choice(_KEY, "the one method that learns these rules")
+        wide = f"; {DELTA_PAYS}" if len(self.concept.binned) >= MANY else ""
+        return Choice(_KEY, f"the one method that learns these rules{wide}")
 
     @property
     def shown(self) -> dict[str, str]:

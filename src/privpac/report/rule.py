@@ -25,6 +25,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.lazy import need
 from privpac.methods.hybrid import certify_hybrid_any
 from privpac.planning import Plan, plan_of_tree, plan_users
+from privpac.report.curves import calibration_picture, roc_picture
 from privpac.report.distribution import distribution_figure, write_distribution_report
 from privpac.report.pages import WORDS, page, promise_section, release_facts, write_page
 from privpac.report.plots import (
@@ -85,6 +86,9 @@ def evaluated_section(
         "sure": sure(found.confidence),
         "table": table_picture(found) if found.cells == "table" else "",
         "bars": bars_picture(found),
+        "curve": roc_picture(found) if found.regions is not None else "",
+        "area": str(found.auc) if found.regions is not None else "",
+        "calibration": calibration_picture(found) if found.regions is not None and found.regions.chances else "",
         "rows": [_row(name, rate) for name, rate in rates.items()],
         "typical": any(rate.typical is not None for rate in rates.values()),
         "people": _people(found),
@@ -149,7 +153,7 @@ def _people(found: Evaluation) -> str:
 
 def table_picture(found: Evaluation) -> Markup:
     """The 2x2 table as areas: a column for each label, as wide as it is frequent, split into right and wrong."""
-    cells = dict(zip(found.names, (max(0, value) for value in found.sums)))
+    cells = {name: max(0, value) for name, value in found.cell_sums.items()}
     whole = sum(cells.values()) or 1
     figure, axes = figure_of(2.6)
     left, gap = 0.0, 0.012

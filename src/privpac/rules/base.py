@@ -28,9 +28,11 @@ from privpac.data import Domain
 from privpac.data.domains import own_code
 from privpac.display import Picture, Shown, front
 from privpac.errors import ParameterError, SchemaError, TooLargeError, did_you_mean
+from privpac.exact import Rational
 from privpac.guarantee import positive_int
 from privpac.law.weights import Weights
 from privpac.result import Saved, register, stores
+from privpac.rules.chances import DEFAULT_BANDS, NO_CHANCES, Regions, chance_threshold, is_above, log_odds_from
 from privpac.rules.export.expression import Expression, listed
 from privpac.rules.profile import Mean, Profile, Statistic, concatenate
 
@@ -498,12 +500,54 @@ class Rule(Shown, Saved, ABC):
             codes[name] = encoded
         return codes
 
-    def predict(self, X: object) -> Predictions:
+    def predict(self, X: object, threshold: Rational | None = None) -> Predictions:
         """0/1 for a frame (by column name) or a 2-D array (columns in declared order).
 
-        Values outside the domain are clamped; missing values are refused.
+        Values outside the domain are clamped; missing values are refused.  With ``threshold`` a row is 1 iff its
+        chance of 1 is above it; 1/2 gives what None gives.
         """
-        return self.predict_codes(self.encode(X))
+        if threshold is None:
+            return self.predict_codes(self.encode(X))
+        least = chance_threshold(threshold, len(self.names) or 2)
+        return is_above(self.predict_proba(X), least)
+
+    # Chances
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether the rule itself knows how likely each label is."""
+        return False
+
+    def chances_of(self, codes: ColumnCodes) -> NDArray[np.float64]:
+        """The chance of every label for encoded columns, row by row, of a rule that has chances."""
+        raise ParameterError(NO_CHANCES)
+
+    def log_odds_of(self, codes: ColumnCodes) -> NDArray[np.float64]:
+        """The log odds of 1 for encoded columns: above 0 iff the rule says 1."""
+        return log_odds_from(self.chances_of(codes))
+
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
+        """The chance of every label for each row, in the order of the labels; a row adds up to 1."""
+        self._check_chances()
+        return self.chances_of(self.encode(X))
+
+    def decision_function(self, X: object) -> NDArray[np.float64]:
+        """The log odds of 1 for each row, above 0 iff the rule says 1; of each label where there are more than two."""
+        self._check_chances()
+        return self.log_odds_of(self.encode(X))
+
+    def regions(self, bands: int = DEFAULT_BANDS) -> Regions:
+        """The regions in which chances are measured: what the rule predicts, unless it says more."""
+        names = self.names or tuple(f"predicts {label}" for label in ("0", "1"))
+        return Regions(tuple(names), tuple(range(len(names))), (0, 1) if len(names) == 2 else ())
+
+    def region_codes(self, codes: ColumnCodes, bands: int = DEFAULT_BANDS) -> NDArray[np.uint8]:
+        """The region of every record; a function of the record and the rule alone."""
+        return np.asarray(self.predict_codes(codes), np.uint8)
+
+    def _check_chances(self) -> None:
+        if not self.has_chances:
+            raise ParameterError(NO_CHANCES)
 
     # The rule in other languages
 

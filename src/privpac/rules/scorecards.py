@@ -1,27 +1,30 @@
 """A scorecard: whole points for each answer, yes above a threshold.
 
-A scorecard is read as clinicians read one: look up the points of each column, add them, compare with the threshold.  It
+A scorecard is read as clinicians read one: look up the points of each column, add them, compare with the threshold.
+The learner also stores the log odds that the points stand for (:class:`LogOdds`), so every scorecard has chances.  It
 may carry a calibration: how often the label was 1 in each of a few calibration bins, released with the scorecard.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from attrs import field, frozen
-from flint import arb
+from flint import arb, fmpz_poly
 from numpy.typing import NDArray
 
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError, Undecided
-from privpac.exact import MAX_PRECISION, precision
+from privpac.exact import MAX_PRECISION, Rational, precision
 from privpac.parameters import bounds, named, whole
 from privpac.rules.base import Frozen, Rule
+from privpac.rules.chances import BANDS, DEFAULT_BANDS, Regions
 from privpac.rules.enumerated import domains_or_none
 from privpac.rules.export.expression import Amount, Cases, CodesIn, Expression, HighestTotal, SumExceeds, runs
 from privpac.rules.wide_columns import (
@@ -217,6 +220,7 @@ def _sparse(shape: CodeShape) -> list[tuple[int, ...]]:
 
 _MAX_TOP = 1000
 """The most points that one answer may have."""
+_MOST_LOG_ODDS = 1 << 64
 
 
 class CalibrationBin(NamedTuple):
@@ -226,6 +230,76 @@ class CalibrationBin(NamedTuple):
     rate: Fraction
     low: Fraction
     high: Fraction
+
+
+class LogOdds(NamedTuple):
+    """What points stand for: so many points have the log odds ``unit * points + offset``."""
+
+    unit: Fraction
+    offset: Fraction
+
+    def of(self, points: int) -> Fraction:
+        """The log odds of so many points."""
+        return self.unit * points + self.offset
+
+
+def chance_of(log_odds: float) -> float:
+    """``1 / (1 + e**-x)`` from ``e**-|x|``, so that nothing overflows; above 1/2 iff ``x > 0``, below it iff ``x < 0``.
+
+    >>> chance_of(0.0), chance_of(-1000.0), chance_of(1e-300) > 0.5
+    (0.5, 0.0, True)
+    """
+    small = math.exp(-abs(log_odds))
+    chance = (1.0 if log_odds > 0 else small) / (1.0 + small)
+    return math.nextafter(0.5, float(log_odds > 0)) if log_odds and chance == 0.5 else chance
+
+
+# Bands of points that hold people, not points: what a table of chances and a ROC curve are measured on.
+#
+# ``f(P)`` is how often points ``P`` are to be expected if columns were independent, in integers, from the weights that
+# the released centre gives to every answer (:func:`privpac.methods.scorecard_odds.answer_weights`).  Fifteen raw edges
+# cut it into sixteen parts: eight on each side of the scorecard's own threshold, or sixteen in all where it is
+# constant.  Coarser bands take every second, fourth or eighth of them, so that the threshold is an edge of all.
+
+
+def points_mass(points: Sequence[Sequence[int]], weights: Sequence[Sequence[int]], most: int) -> list[int]:
+    """How often every sum of points from 0 to ``most`` is to be expected, up to a factor.
+
+    One product of polynomials, one for each column, multiplied in pairs of about the same length.
+    """
+    factors = []
+    for column, own in zip(points, weights):
+        counted = [0] * (max(column) + 1)
+        for p, weight in zip(column, own):
+            counted[p] += weight
+        factors.append(fmpz_poly(counted))
+    while len(factors) > 1:
+        pairs = [a * b for a, b in zip(factors[::2], factors[1::2])]
+        factors = pairs + factors[len(factors) - len(factors) % 2 :]
+    return [int(factors[0][p]) for p in range(most + 1)]
+
+
+def raw_edges(mass: Sequence[int], threshold: int) -> tuple[int, ...]:
+    """The fifteen nested edges of sixteen bands, not yet without duplicates."""
+    most = len(mass) - 1
+
+    def cuts(first: int, last: int, parts: int) -> list[int]:
+        sums = list(accumulate(mass[first : last + 1]))
+        return [
+            first + next(x for x, below in enumerate(sums) if parts * below >= i * sums[-1]) for i in range(1, parts)
+        ]
+
+    if 0 <= threshold < most:
+        return (*cuts(0, threshold, 8), threshold, *cuts(threshold + 1, most, 8))
+    return tuple(cuts(0, most, 16))
+
+
+def band_edges(edges: Sequence[int], most: int, bands: int) -> tuple[int, ...]:
+    """The last points of each of at most so many bands."""
+    if bands not in BANDS:
+        raise ParameterError(f"bands must be 2, 4, 8 or 16, got {bands!r}")
+    step = 16 // bands
+    return (*sorted({edges[i - 1] for i in range(step, 16, step)} - {most}), most)
 
 
 class ScorecardLine(NamedTuple):
@@ -257,7 +331,9 @@ def calibration_bins_of(totals: NDArray[np.int64], edges: Sequence[int]) -> NDAr
 class Scorecard(Rule):
     """Points of every bin of every column; 1 iff their sum exceeds ``threshold``.
 
-    ``top`` is the most that one answer can have; ``calibration`` has its bins, empty without one.
+    ``top`` is the most that one answer can have; ``calibration`` has its bins, empty without one.  ``log_odds`` says
+    what the points stand for and ``weights`` how often every answer is to be expected, both from released numbers;
+    files of earlier scorecards have neither.
     """
 
     saved_as: ClassVar[str] = "points-scorecard"
@@ -267,6 +343,8 @@ class Scorecard(Rule):
     top: int
     label: str = "1"
     calibration: tuple[CalibrationBin, ...] = ()
+    log_odds: LogOdds | None = None
+    weights: tuple[tuple[int, ...], ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if len(self.columns) != len(self.points) or not self.columns:
@@ -279,6 +357,21 @@ class Scorecard(Rule):
             raise ParameterError("the bins of a scorecard must increase and end with the most points there are")
         if any(not 0 <= each_bin.low <= each_bin.rate <= each_bin.high <= 1 for each_bin in self.calibration):
             raise ParameterError("the rates of a scorecard must lie in their intervals, within 0 and 1")
+        self._check_scores()
+
+    def _check_scores(self) -> None:
+        """Points above the threshold have log odds above 0; every answer has a weight."""
+        if self.log_odds is not None:
+            unit, offset = self.log_odds
+            if unit < 0 or max(unit, abs(offset)) > _MOST_LOG_ODDS:
+                raise ParameterError("the log odds of a scorecard must rise with its points")
+            if unit and -offset // unit != self.threshold:
+                raise ParameterError("the log odds of a scorecard must be above 0 exactly above its threshold")
+        sizes = [len(own) for own in self.weights]
+        if self.weights and sizes != [len(points) for points in self.points]:
+            raise ParameterError("a scorecard has a weight for each answer, or none")
+        if any(weight < 1 for own in self.weights for weight in own):
+            raise ParameterError("the weights of a scorecard must be 1 or more")
 
     @property
     def features(self) -> Mapping[str, Domain]:
@@ -320,14 +413,65 @@ class Scorecard(Rule):
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return (self.totals(codes) > self.threshold).astype(np.int8)
 
-    def predict_proba(self, X: object) -> NDArray[np.float64]:
-        """For each row the chances of 0 and of 1, from the calibration: the rate of its bin of points."""
-        if not self.calibration:
-            raise ParameterError(
-                "this scorecard was learned without a calibration, so it has no chances; learn it with calibrate='1/10'"
-            )
-        ones = self.rates(self.encode(X))
+    @property
+    def has_chances(self) -> bool:
+        return self.log_odds is not None or bool(self.calibration)
+
+    def chances_of(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """The chances of 0 and of 1: from the log odds; for scorecards of earlier versions, which have none, from the
+        calibration."""
+        ones = self._each(lambda p: self.chance(p), codes) if self.log_odds is not None else self.rates(codes)
         return np.stack([1 - ones, ones], axis=1)
+
+    def log_odds_of(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        if self.log_odds is None:
+            return super().log_odds_of(codes)
+        return self._each(lambda p: float(self._odds.of(p)), codes)
+
+    @property
+    def _odds(self) -> LogOdds:
+        if self.log_odds is None:
+            raise ParameterError(_NO_LOG_ODDS)
+        return self.log_odds
+
+    def chance(self, points: int) -> float:
+        """The chance of somebody with so many points."""
+        return chance_of(float(self._odds.of(points)))
+
+    def _each(self, value: Callable[[int], float], codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """A number for every sum of points that occurs, row by row."""
+        totals, rows = np.unique(self.totals(codes), return_inverse=True)
+        return np.array([value(points) for points in totals.tolist()], np.float64)[rows.reshape(-1)]
+
+    # Bands
+
+    @cached_property
+    def mass(self) -> list[int]:
+        """How often every sum of points is to be expected; without weights all answers of a column count alike."""
+        weights = self.weights or tuple((1,) * len(points) for points in self.points)
+        return points_mass(self.points, weights, self.most)
+
+    def regions(self, bands: int = DEFAULT_BANDS) -> Regions:
+        lasts = self.bands(bands)
+        starts = [0, *(last + 1 for last in lasts)]
+        names = tuple(f"{start} to {last} points" for start, last in zip(starts, lasts))
+        chances = () if self.log_odds is None else tuple(map(self._mean_chance, starts, lasts))
+        return Regions(names, tuple(int(last > self.threshold) for last in lasts), tuple(range(len(lasts))), chances)
+
+    def _mean_chance(self, first: int, last: int) -> float:
+        """The chance of somebody in a band, weighted by how often points are to be expected; alike where none are."""
+        mass = self.mass[first : last + 1]
+        total = sum(mass)
+        shares = [Fraction(m, total) for m in mass] if total else [Fraction(1, len(mass))] * len(mass)
+        return math.fsum(float(share) * self.chance(p) for p, share in enumerate(shares, first) if share)
+
+    def region_codes(self, codes: Mapping[str, NDArray[np.uint64]], bands: int = DEFAULT_BANDS) -> NDArray[np.uint8]:
+        return calibration_bins_of(self.totals(codes), self.bands(bands)).astype(np.uint8)
+
+    def bands(self, count: int = DEFAULT_BANDS) -> tuple[int, ...]:
+        """The last points of each of at most so many bands; the threshold is one of them unless the answer is
+        constant."""
+        return band_edges(raw_edges(self.mass, self.threshold), self.most, count)
 
     def rates(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
         """How often the label is 1 in the bin of each row, of a scorecard with a calibration."""
@@ -440,6 +584,22 @@ class Scorecard(Rule):
 
     # Storage
 
+    def to_dict(self) -> dict[str, Any]:
+        values = super().to_dict()
+        for name, empty in _LATER.items():
+            if values[name] == empty:
+                del values[name]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return super().from_dict({**_LATER, **values})
+
+
+_LATER: Mapping[str, Any] = {"log_odds": None, "weights": []}
+"""Fields that files of earlier scorecards have not."""
+_NO_LOG_ODDS = "this scorecard has no log odds: it was learned by an earlier version; learn it again"
+
 
 def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
@@ -505,22 +665,25 @@ class ScorecardPerLabel(Rule):
     def _point_lines(self) -> list[PointLine]:
         return [line for scorecard in self.scorecards for line in scorecard._point_lines()]
 
-    def predict(self, X: object) -> Any:
+    def predict(self, X: object, threshold: Rational | None = None) -> Any:
         """The names of the labels."""
-        return np.array(self.names)[super().predict(X)]
+        return np.array(self.names)[super().predict(X, threshold)]
 
-    def predict_proba(self, X: object) -> NDArray[np.float64]:
-        """For each row the chances of the labels, in their order: each scorecard's rate, and all of them made to add up
-        to 1; alike where all are 0."""
-        if not self.calibration:
-            raise ParameterError(
-                "these scorecards were learned without a calibration, so they have no chances; learn with "
-                "calibrate='1/10'"
-            )
-        codes = self.encode(X)
-        rates = np.stack([scorecard.rates(codes) for scorecard in self.scorecards], axis=1)
-        whole = rates.sum(axis=1, keepdims=True)
-        return np.where(whole > 0, rates / np.where(whole > 0, whole, 1), 1 / len(self.scorecards))
+    @property
+    def has_chances(self) -> bool:
+        return all(scorecard.has_chances for scorecard in self.scorecards)
+
+    def chances_of(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """The chances of the labels, in their order: each scorecard's own, and all of them made to add up to 1; alike
+        where all are 0.  The largest may be of another label than :meth:`predict` names, which compares whole points
+        above whole thresholds."""
+        own = np.stack([scorecard.chances_of(codes)[:, 1] for scorecard in self.scorecards], axis=1)
+        whole = own.sum(axis=1, keepdims=True)
+        return np.where(whole > 0, own / np.where(whole > 0, whole, 1), 1 / len(self.scorecards))
+
+    def log_odds_of(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """Each scorecard's log odds, label by label."""
+        return np.stack([scorecard.log_odds_of(codes) for scorecard in self.scorecards], axis=1)
 
     # Words
 

@@ -18,9 +18,10 @@ from privpac.arrays import Array, Ints
 from privpac.data import Domain, UserData
 from privpac.data.loops import jit, spread, user_spans
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import as_arb
+from privpac.exact import Rational, as_arb, rational
 from privpac.parameters import TREE_LEVELS, bounds, either, named, probability, whole
 from privpac.rules.base import Frozen, Rule
+from privpac.rules.chances import DEFAULT_BANDS, Regions, RegionSums, chances_of_regions
 from privpac.rules.enumerated import domains_or_none
 from privpac.rules.export.expression import Answer, Cases, Condition, Expression
 from privpac.rules.wide_columns import (
@@ -344,7 +345,8 @@ class Branch:
 class SmallTree(Rule):
     """A question, and on each side of it a label or one more question.
 
-    ``names`` are what the labels mean where there are more than two.
+    ``names`` are what the labels mean where there are more than two; ``leaf_sums`` what was measured in its leaves on
+    the people it was learned from, if that was asked for.
     """
 
     saved_as: ClassVar[str] = "small-tree"
@@ -356,6 +358,7 @@ class SmallTree(Rule):
     id: int
     label: str = "1"
     names: tuple[str, ...] = ()
+    leaf_sums: RegionSums | None = None
 
     def __attrs_post_init__(self) -> None:
         known = {column.name: column.tests for column in self.columns}
@@ -368,6 +371,8 @@ class SmallTree(Rule):
                 0 <= label < labels for label in branch.labels
             ):
                 raise ParameterError(f"a side of a small tree names labels 0..{labels - 1}")
+        if self.leaf_sums is not None and len(self.leaf_sums.sums) != labels * len(self._leaves):
+            raise ParameterError("a small tree has sums for every leaf and label, or none")
 
     # Columns
 
@@ -410,10 +415,65 @@ class SmallTree(Rule):
 
         return Cases([(self._asked(self.root), side(self.yes))], side(self.no))
 
-    def predict(self, X: object) -> Any:
+    def predict(self, X: object, threshold: Rational | None = None) -> Any:
         """0/1, or the names of the labels where there are more than two."""
-        said = super().predict(X)
+        said = super().predict(X, threshold)
         return np.array(self.names)[said] if self.names else said
+
+    # Leaves: where the root holds and the inner test holds, where it does not; then the other side
+
+    @cached_property
+    def _leaves(self) -> tuple[tuple[bool, bool, int], ...]:
+        """Answer of the root, answer of the inner test (True without one) and label of every leaf that some code of
+        the declared columns can reach."""
+        found = []
+        for held, branch in ((True, self.yes), (False, self.no)):
+            known = None
+            if branch.question is not None and branch.question.column == self.root.column:
+                known = self._column(self.root).decides(
+                    (self.root.kind, self.root.value), held, (branch.question.kind, branch.question.value)
+                )
+            found += [(held, not i, label) for i, label in enumerate(branch.labels) if known in (None, not i)]
+        return tuple(found)
+
+    def regions(self, bands: int = DEFAULT_BANDS) -> Regions:
+        own = tuple(label for _, _, label in self._leaves)
+        names = tuple(map(self._leaf_name, self._leaves))
+        if self.leaf_sums is None or self.names:
+            return Regions(names, own)
+        ones = [chances[1] for chances in self._leaf_chances]
+        ranked = tuple(sorted(range(len(own)), key=lambda g: ones[g]))
+        return Regions(names, own, ranked, tuple(map(float, ones)))
+
+    def _leaf_name(self, leaf: tuple[bool, bool, int]) -> str:
+        held, also, _ = leaf
+        branch = self.yes if held else self.no
+        asked = [(self.root, held), *([] if branch.question is None else [(branch.question, also)])]
+        return " and ".join(("" if answer else "not ") + self._says(question) for question, answer in asked)
+
+    def region_codes(self, codes: Mapping[str, NDArray[np.uint64]], bands: int = DEFAULT_BANDS) -> NDArray[np.uint8]:
+        root = self._holds(self.root, codes)
+        out = np.zeros(len(root), np.uint8)
+        for g, (held, also, _) in enumerate(self._leaves):
+            branch = self.yes if held else self.no
+            inside = root == held
+            if branch.question is not None:
+                inside = inside & (self._holds(branch.question, codes) == also)
+            out[inside] = g
+        return out
+
+    @cached_property
+    def _leaf_chances(self) -> tuple[tuple[Fraction, ...], ...]:
+        assert self.leaf_sums is not None
+        own = [label for _, _, label in self._leaves]
+        return chances_of_regions(self.leaf_sums.sums, own, self.leaf_sums.noise, len(self.names) or 2)
+
+    @property
+    def has_chances(self) -> bool:
+        return self.leaf_sums is not None
+
+    def chances_of(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        return np.array(self._leaf_chances, np.float64)[self.region_codes(codes)]
 
     # Words
 
@@ -501,7 +561,9 @@ class SmallTree(Rule):
             asked = None if branch.question is None else list(branch.question)
             return {"test": asked, "labels": list(branch.labels)}
 
-        return {
+        sums = self.leaf_sums
+        own = {} if sums is None else {"chances": {"noise": sums.noise, "sums": list(sums.sums), "from": "calibrate"}}
+        return own | {
             "columns": [column.to_dict() for column in self.columns],
             "depth": self.depth,
             "id": str(self.id),
@@ -531,11 +593,21 @@ class SmallTree(Rule):
             int(values["id"]),
             values["label"],
             tuple(str(name) for name in values["names"]),
+            _leaf_sums(values.get("chances")),
         )
 
 
 _MOST_PAIRS = 1 << 22
 """Pairs of tests up to which scale-free cuts are added: beyond them the law takes more than a second."""
+
+
+def _leaf_sums(stored: Mapping[str, Any] | None) -> RegionSums | None:
+    """What was measured in the leaves, of a file that has it."""
+    if stored is None:
+        return None
+    if any(isinstance(value, bool) or not isinstance(value, int) for value in stored["sums"]):
+        raise ParameterError("sums must be whole numbers")
+    return RegionSums(tuple(stored["sums"]), rational(stored["noise"], "noise", above=0))
 
 
 def _depth(depth: object) -> int:

@@ -47,7 +47,8 @@ LABELS_OF_Y = (
 
 
 def _has_chances(model: Any) -> bool:
-    return bool(getattr(model.rule_, "calibration", ()))
+    check_is_fitted(model, "released_")
+    return bool(model.released_.has_chances)
 
 
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -100,7 +101,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     certify : str or Fraction, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     calibrate : str or Fraction, optional
-        For ``rule="scorecard"``: share of the budget, such as "1/10", for ``predict_proba``.
+        For ``rule="small-tree"``: share of epsilon, such as "1/5", for ``predict_proba`` from the people it was learned
+        from.  For ``rule="scorecard"``: share of the budget, such as "1/10", for rates that check its chances.
     schema : Schema or path, optional
         A schema (``privpac domains`` writes one) with the domains of the columns of X, what happens to invalid and
         missing values, and which label is predicted; instead of ``domains``.
@@ -467,7 +469,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     @available_if(_has_chances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
-        """The chances of the classes, where the rule carries them: a scorecard learned with ``calibrate``.
+        """The chances of the classes, in the order of ``classes_``: of a scorecard, of a small tree with ``calibrate``,
+        of any rule with ``evaluate``.
 
         Parameters
         ----------
@@ -479,8 +482,32 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         array of shape (n_rows, n_classes)
             A column for each of ``classes_``.
         """
-        chances: NDArray[np.float64] = self.released_.value.predict_proba(self._columns(X, reset=False))
-        return chances
+        chances: NDArray[np.float64] = self.released_.predict_proba(self._columns(X, reset=False))
+        return self._ordered(chances)
+
+    @available_if(_has_chances)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Matrix) -> NDArray[np.float64]:
+        """The log odds of the last class, above 0 exactly where :meth:`predict` says it; of every class where there
+        are more than two.
+
+        Parameters
+        ----------
+        X : array, frame or list of rows
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        array of shape (n_rows,) or (n_rows, n_classes)
+        """
+        odds: NDArray[np.float64] = self.released_.decision_function(self._columns(X, reset=False))
+        return self._ordered(odds) if odds.ndim == 2 else odds
+
+    def _ordered(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Columns of the rule's labels in the order of ``classes_``; one class alone takes everything."""
+        if len(self.classes_) == 1:
+            return np.ones((len(columns), 1))
+        names = list(self.released_.value.names)
+        return columns if len(names) < 2 else columns[:, [names.index(name) for name in self._class_names()]]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

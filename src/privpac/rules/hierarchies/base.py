@@ -38,9 +38,11 @@ from privpac.data.domains import read_column
 from privpac.data.grouping import ranked
 from privpac.data.loops import jit
 from privpac.errors import ParameterError, SchemaError, TooLargeError
+from privpac.exact import Rational
 from privpac.guarantee import positive_int
 from privpac.rules import hierarchies as trees
 from privpac.rules.base import ClassOfRules, ColumnCodes, Labellings, Predictions, Rule, columns_of
+from privpac.rules.chances import NO_CHANCES
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
@@ -862,7 +864,9 @@ class TreeRule(Rule):
             )
         return self._predict({name: Column(codes[name], domain, None) for name, domain in columns.items()})
 
-    def predict(self, X: object) -> Predictions:
+    def predict(self, X: object, threshold: Rational | None = None) -> Predictions:
+        if threshold is not None:
+            raise ParameterError(NO_CHANCES)
         return self._predict(raw_columns(columns_of(X, self.features, self.reads)))
 
     def predict_users(self, users: UserData) -> Predictions:

@@ -24,7 +24,6 @@ WORDS = {
     r"\bluck\b": "optimism",
     r"\bhandicaps?\b": "penalty",
     r"points? cards?|PointsCard|CardLearner": "scorecard",
-    r"\bbands?\b": "calibration bin",
     r"\.hypothesis\b": ".value or .rule",
     r"least_error": "best_error",
     r"people like these|error\.like": "new people from the same population",

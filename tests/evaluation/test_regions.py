@@ -261,10 +261,10 @@ def test_engines_count_the_same_regions(name: str, tmp_path: Path) -> None:
 
 def test_a_wide_table_without_a_delta_says_what_one_would_bring() -> None:
     columns = {f"x{j}": pp.Integers(0, 9) for j in range(6)}
-    assert "a delta such as" in default_rules(columns, epsilon=1, public_n_users=300).reason
-    for told in ({"public_n_users": 299}, {}, {"public_n_users": 300, "neighbours": "replace"}):
+    assert "a delta such as" in default_rules(columns, epsilon=1, public_n_users=500).reason
+    for told in ({"public_n_users": 499}, {}, {"public_n_users": 500, "neighbours": "replace"}):
         assert "a delta such as" not in default_rules(columns, epsilon=1, **told).reason
-    assert default_rules(columns, epsilon=1, delta="1e-6", public_n_users=300).method == "scorecard"
+    assert default_rules(columns, epsilon=1, delta="1e-6", public_n_users=500).method == "scorecard"
     for width, said in ((6, True), (4, False)):
         concept = pp.SmallTrees(dict(list(columns.items())[:width]), cuts=3)
         chosen = pp.plan(concept, epsilon=1).recommendation

@@ -649,11 +649,8 @@ SCORECARD_FROM = 500
 """People times theta from which a scorecard is better than a tree: over public tables in natural ranges the tree was
 better at 300, the scorecard at 900."""
 
-DELTA_PAYS_FROM = 300
-"""People times theta from which a scorecard was better than a tree by about a point, on nine tables that were not used
-to choose either."""
 DELTA_PAYS = (
-    f"from {DELTA_PAYS_FROM} people times theta on, a delta such as delta='1e-6' gives a scorecard, which was wrong "
+    f"from {SCORECARD_FROM} people times theta on, a delta such as delta='1e-6' gives a scorecard, which was wrong "
     "about 1 time in 100 less often on the tables measured, and more often where columns repeat each other"
 )
 
@@ -721,7 +718,7 @@ def default_rules(
             )
     more = "" if delta is None else "; the delta is not used: too few people are declared for more"
     if delta is None and public_n_users is not None:
-        enough = positive_int(public_n_users, "public_n_users") * theta >= DELTA_PAYS_FROM * max(1, labels - 1)
+        enough = positive_int(public_n_users, "public_n_users") * theta >= SCORECARD_FROM * max(1, labels - 1)
         more = f"; {DELTA_PAYS}" if enough else ""
     return DefaultRules(SmallTrees(columns), "small-tree", f"{said}: a small tree{more}")
 

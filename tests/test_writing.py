@@ -15,9 +15,6 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 LONGEST = 30  # words
 
-NOT_YET = {"evaluation.md"}
-"""Pages whose sentences are still the old ones; a page leaves this set when it is rewritten."""
-
 # Words that nobody outside knows, as regular expressions, and what to write instead.
 WORDS = {
     r"two voices|\bvoices?\b|TwoVoices": "hybrid selection; clipped score, mean score",
@@ -84,8 +81,7 @@ def words(sentence: str) -> int:
 
 
 def pages() -> list[object]:
-    later = pytest.mark.xfail(reason="this page is still to be rewritten", strict=False)
-    return [pytest.param(page, marks=[later] if page.name in NOT_YET else [], id=page.name) for page in PAGES]
+    return [pytest.param(page, id=page.name) for page in PAGES]
 
 
 @pytest.mark.parametrize("page", pages())
@@ -128,4 +124,3 @@ def test_the_splitter_and_the_words_can_fail() -> None:
 
 
 def test_pages_still_to_be_rewritten_exist() -> None:
-    assert {page.name for page in PAGES} >= NOT_YET

@@ -121,6 +121,3 @@ def test_the_splitter_and_the_words_can_fail() -> None:
     assert all(re.search(pattern, "x") is None for pattern in WORDS)
     for word in ("two voices", "points card", "luck", "its door", "the house", "people like these"):
         assert any(re.search(pattern, word, re.IGNORECASE) for pattern in WORDS), word
-
-
-def test_pages_still_to_be_rewritten_exist() -> None:

@@ -382,7 +382,8 @@ def test_small_tables_are_no_errors_and_give_no_warning(
 
 def test_nothing_of_the_table_reaches_any_file_or_output(privpac: Command, table: Path) -> None:
     make_ledger(privpac, 5)
-    run = privpac("learn", table, *LEARN, "--ledger", "b.db", "--out", "m.json", "--report", "r.html")
+    words = ("--ledger", "b.db", "--out", "m.json", "--report", "r.html", "--purpose", "a <b>", "--contact", "x@y.z")
+    run = privpac("learn", table, *LEARN, *words)
     assert run.code == 0
     assert re.search(r"rule written to m\.json\nreport written to r\.html\n$", run.out)
     for text in (
@@ -394,7 +395,8 @@ def test_nothing_of_the_table_reaches_any_file_or_output(privpac: Command, table
         assert SECRET_ID not in text
         assert str(table.parent) not in text
     assert "600" not in run.out + Path("m.json").read_text()
-    assert "budget left" in Path("r.html").read_text()
+    page = Path("r.html").read_text()
+    assert all(said in page for said in ("budget left", "a &lt;b&gt;", "x@y.z"))
 
 
 def test_a_rule_that_is_paid_for_is_shown_even_if_it_cannot_be_saved(

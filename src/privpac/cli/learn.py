@@ -76,6 +76,12 @@ def learn_command(
     ledger_head: LedgerHead = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Report = None,
+    purpose: Annotated[
+        str | None, typer.Option("--purpose", help="With --report: what the rule is for.", rich_help_panel="Report")
+    ] = None,
+    contact: Annotated[
+        str | None, typer.Option("--contact", help="With --report: whom to ask.", rich_help_panel="Report")
+    ] = None,
     json: Json = False,
     **options: Any,
 ) -> None:
@@ -108,7 +114,8 @@ def learn_command(
     def write(released: Released, path: Path, planned: Plan | None) -> None:
         from privpac.report import write_report
 
-        write_report(released, None, path, planned=planned)
+        said = {name: text for name, text in (("purpose", purpose), ("contact", contact)) if text}
+        write_report(released, None, path, planned=planned, **said)
 
     job.release(
         prepared.learner,

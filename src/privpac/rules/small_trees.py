@@ -413,7 +413,7 @@ class SmallTree(Rule):
                 return branch.labels[0]
             return Cases([(self._asked(branch.question), branch.labels[0])], branch.labels[1])
 
-        return Cases([(self._asked(self.root), side(self.yes))], side(self.no))
+        return Cases([(self._asked(self.root), side(self.shown(self.yes, True)))], side(self.shown(self.no, False)))
 
     def predict(self, X: object, threshold: Rational | None = None) -> Any:
         """0/1, or the names of the labels where there are more than two."""

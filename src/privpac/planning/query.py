@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from privpac.data import Domain, TableSpec
+from privpac.data.readers import is_path
 from privpac.device.tasks import KINDS, Task
 from privpac.errors import ParameterError
 from privpac.exact import Rational, positive_int
@@ -252,13 +253,14 @@ def _rules_named(rule: Any, features: Mapping[str, Domain | None] | None, *, agr
 
 
 def _is_table(what: object, user: str | None, label: str | None) -> bool:
-    """Whether this is what ``learn`` takes: users, a frame, or the path of a file."""
+    """Whether this is what ``learn`` takes: users, a frame or stream of Arrow, or the path of files."""
     if isinstance(what, str):
         known = (*RULES, *KINDS, *PLANNED_FAMILIES)
         return what not in known and (user is not None or label is not None or PurePath(what).suffix != "")
     if isinstance(what, ConceptClass | VC1Tree | Task):
         return False
-    return isinstance(what, PurePath) or _is_users(what) or hasattr(what, "columns") or hasattr(what, "column_names")
+    frame = hasattr(what, "columns") or hasattr(what, "column_names") or hasattr(what, "__arrow_c_stream__")
+    return is_path(what) or _is_users(what) or frame
 
 
 def _is_users(what: object) -> bool:

@@ -319,7 +319,7 @@ def test_records_of_nobody_known_are_amber_and_the_check_is_for_one_pair_of_eyes
         expect(page.locator("#plan-records")).to_contain_text("single records are protected")
         expect(page.locator("#odds")).to_have_class(re.compile("records"))
         # The check: nothing until it is asked for, red where something is lost, gone when it is closed.
-        assert "284" not in page.content()
+        assert "284" not in page.content().replace(str(tmp_path), "")  # a folder may be called anything
         page.get_by_text("Only you see this").click()
         page.get_by_role("button", name="Check the table").click()
         expect(page.locator("#check-found .alarm")).to_contain_text("29 %")
@@ -330,7 +330,7 @@ def test_records_of_nobody_known_are_amber_and_the_check_is_for_one_pair_of_eyes
             page.screenshot(path=Path(picture) / f"studio-check-{size['width']}-{scheme}.png", full_page=True)
         page.get_by_text("Only you see this").click()
         expect(page.locator("#check-found")).to_be_empty()
-        assert "284" not in page.content()
+        assert "284" not in page.content().replace(str(tmp_path), "")  # a folder may be called anything
         page.get_by_role("button", name="Make the budget").click()
         page.get_by_role("button", name="Learn a rule").click()
         expect(page.locator("#confirm-records")).to_contain_text("single records are protected")

@@ -438,7 +438,7 @@ def test_the_plan_command(privpac: Callable[..., Run]) -> None:
     for words, said in (
         (["tree"], "needs --tree"),
         (["tree", "--tree", "path:/"], "open vocabulary"),
-        (["tree", "--tree", "path:/", "--delta", "1e-6", "--domain", "9"], "brings its own columns"),
+        (["tree", "--tree", "path:/", "--delta", "1e-6", "--domain", "9"], "leave out --domain"),
         (["tree", "--tree", "nothing"], "a tree must be"),
         (["threshold", "--tree", "ip"], "--rule branch"),
         (["threshold", "--domain", "9", "--delta", "1e-6"], "leave out --delta, or name a model"),

@@ -77,7 +77,7 @@ class Limits:
         return max(8, min(self.connections, descriptors - BACKLOG - 64))
 
 
-def neighbourhood(peer: Any) -> str:
+def neighbourhood(peer: object) -> str:
     """Whom a connection is counted with: an IPv4 address, or the 64 bits of IPv6 that one household gets."""
     if not isinstance(peer, tuple):
         return ""

@@ -217,7 +217,7 @@ class Saved:
         return made
 
 
-def stores(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+def stores(kind: object, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
     """Say how files hold fields of a type that has no ``to_dict``."""
     _stores[kind] = (write, read)
     _converter.cache_clear()
@@ -293,11 +293,11 @@ def _converter() -> Any:
     return made
 
 
-def _is_a(kind: Any, found: Any) -> bool:
+def _is_a(kind: object, found: object) -> bool:
     return kind in (found, get_origin(found))
 
 
-def _read_by(read: Callable[[Any], Any], values: Any, _: object) -> Any:
+def _read_by(read: Callable[[Any], Any], values: object, _: object) -> Any:
     return read(values)
 
 

@@ -28,7 +28,7 @@ from privpac.exact import rational
 _LARGEST = 10**300
 
 
-def candidates_from(candidates: Any, features: Mapping[str, Domain | None]) -> Any:
+def candidates_from(candidates: object, features: Mapping[str, Domain | None]) -> Any:
     """Candidates with every text replaced by the law it names; all else stays as it is.
 
     >>> laws = candidates_from(["short=expon:scale=20", "long=gamma:a=2,scale=60"], {})
@@ -48,7 +48,7 @@ def candidate_files(candidates: Iterable[str]) -> dict[str, str]:
     return {name: law for name, law in map(_named, candidates) if law.endswith(".json")}
 
 
-def candidate_from(law: Any, features: Mapping[str, Domain | None]) -> Any:
+def candidate_from(law: object, features: Mapping[str, Domain | None]) -> Any:
     """One candidate; edges in a file are those of the first feature."""
     if not isinstance(law, str):
         return law

@@ -424,7 +424,7 @@ def _given(kind: LearnerClass, options: Mapping[str, object], what: str) -> Opti
     return given
 
 
-def _people(data: Any, options: Options, call: str) -> Declared:
+def _people(data: object, options: Options, call: str) -> Declared:
     """The people; what is said about their table is taken out of the options."""
     columns = options.pop("features", None) if is_people(data) else None  # of people: those that the learner reads
     people = open_people(data, fields_among(options), call=call, labelled=False)

@@ -136,7 +136,7 @@ def evaluate(
     return release_rule(learner, people, ledger=ledger)
 
 
-def _people(predictors: Iterable[object], data: Any, table: DataFields, call: str) -> Declared:
+def _people(predictors: Iterable[object], data: object, table: DataFields, call: str) -> Declared:
     """The people, with the columns that rules declare and the columns of predictions."""
     columns: dict[str, Domain | None] = {}
     for one in predictors:

@@ -208,7 +208,7 @@ class Frame(Protocol):
 class ArrowStream(Protocol):
     """What hands out a stream of Arrow's."""
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any: ...
 
 
 Data = Users | Frame | ArrowStream | TablePath
@@ -364,7 +364,7 @@ def _call_to_write(
     )
 
 
-def _suggested(data: Any, said: Mapping[str, Any], written: CsvFormat) -> Schema:
+def _suggested(data: object, said: Mapping[str, Any], written: CsvFormat) -> Schema:
     """What names and types tell of the columns, beside what was said."""
     where = data[0] if isinstance(data, (list, tuple)) else data
     alone = "user" in said and said["user"] is None

@@ -126,7 +126,7 @@ def _without_one(data: _Numbered, *, ordered: bool) -> Iterator[tuple[int, _Numb
     return ((i, data[:i] + data[i + 1 :]) for i in range(len(data)) if ordered or i == 0 or data[i] != data[i - 1])
 
 
-def _read(data: Any) -> Dataset:
+def _read(data: object) -> Dataset:
     if not isinstance(data, tuple):
         raise TypeError(f"a dataset of a universe is a tuple of users, not {type(data).__name__}")
     return data
@@ -209,7 +209,7 @@ def audit_exact(
     return ExactAudit(found.holds, e, d, rule, found.pairs, top, found.pair)
 
 
-def _law_of(law_of: Any, build: Callable[[Dataset], Any] | None) -> Callable[[Dataset], Law]:
+def _law_of(law_of: object, build: Callable[[Dataset], Any] | None) -> Callable[[Dataset], Law]:
     """One law per dataset, computed once; datasets with the same law share it, so that no two laws are compared
     twice."""
     compute = getattr(law_of, "law", law_of)

@@ -56,7 +56,7 @@ _FLATTERED = 0.95
 _GROUPS = 10
 
 
-def read_output(value: Any) -> Output:
+def read_output(value: object) -> Output:
     """A hashable value; arrays and lists as tuples, all not-a-numbers alike."""
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         value = value.tolist()
@@ -367,7 +367,7 @@ def _tail(confidence: Fraction) -> float:
 # Running
 
 
-def _runner(mechanism: Any, output: Callable[[Any], Any] | None, rng: Rng | None) -> Callable[[object], Output]:
+def _runner(mechanism: object, output: Callable[[Any], Any] | None, rng: Rng | None) -> Callable[[object], Output]:
     """One run; an exception is an output too, known by its class."""
     if not callable(mechanism):
         raise TypeError(f"the mechanism must be a function of a dataset, not {type(mechanism).__name__}")

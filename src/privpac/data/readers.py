@@ -153,7 +153,7 @@ def is_frame(table: Any) -> bool:
         return True
 
 
-def as_table(frame: Any) -> Any:
+def as_table(frame: object) -> Any:
     """A frame as it is; what only hands out a stream of Arrow's, which can be read once, as a table in memory."""
     if is_frame(frame) or not hasattr(frame, "__arrow_c_stream__"):
         return frame

@@ -229,11 +229,11 @@ def noise_of_sums(rng: Draws, rate: float, size: Any) -> Array:
 # Counts
 
 
-def _counted(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+def _counted(target: object, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
     return _masses(target, m, n, epsilon, m)
 
 
-def _averaged(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+def _averaged(target: object, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
     """Everybody has as many records: the sums are the counts in finer units."""
     return _masses(target, m, n, epsilon, COUNT_LEVELS)
 
@@ -261,7 +261,7 @@ def _masses(target: Any, m: int, n: int, epsilon: Fraction, weight: int) -> Call
 # Means
 
 
-def _normal(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+def _normal(target: object, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
     run = normal_run(target, m, n, epsilon)
 
     def distance(i: int) -> float:
@@ -696,7 +696,7 @@ class SelectionTarget(FamilyTarget):
         assert found is not None
         return found.run_with(**told)
 
-    def selector(self, candidates: Any, told: dict[str, Any]) -> HypothesisSelector:
+    def selector(self, candidates: object, told: dict[str, Any]) -> HypothesisSelector:
         return HypothesisSelector(candidates, self.epsilon, candidates_are="public", neighbours=self.neighbours, **told)
 
     def learner(self, method: str, certificate: Certificate) -> HypothesisSelector:

@@ -125,7 +125,7 @@ def _equal(domain: Domain | None, bins: Any) -> Any:
 # data are touched.
 
 
-def _read_bins(bins: Any) -> Any:
+def _read_bins(bins: object) -> Any:
     if isinstance(bins, Mapping):
         return {name: read_edges(edges, 2) for name, edges in bins.items()}
     return None if bins is None else read_edges(bins, 2)

@@ -429,7 +429,7 @@ class Evaluation(Shown, Saved):
         sums = [value for row in self.region_sums for value in row]
         return chances_of_regions(sums, self._region_map.own, self.noise)
 
-    def chances_for(self, rule: Any) -> RuleWithChances:
+    def chances_for(self, rule: object) -> RuleWithChances:
         """The rule that was evaluated, with the chances of its regions."""
         return RuleWithChances(rule, self)
 

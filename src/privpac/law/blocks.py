@@ -213,7 +213,7 @@ class Law(ABC):
         """Blocks (``range``) and atoms of positive probability."""
 
     @abstractmethod
-    def number(self, value: Any) -> Number:
+    def number(self, value: object) -> Number:
         """The probability of one value."""
 
     @abstractmethod
@@ -222,7 +222,7 @@ class Law(ABC):
 
     # Reading
 
-    def prob(self, value: Any) -> Ball:
+    def prob(self, value: object) -> Ball:
         """A rigorous enclosure of the probability of one value."""
         return self._enclose(self.number(value))
 
@@ -230,14 +230,14 @@ class Law(ABC):
         """A rigorous enclosure of the mass of the ``i``-th block."""
         return self._enclose(self.block_number(i))
 
-    def prob_exact(self, value: Any) -> Fraction:
+    def prob_exact(self, value: object) -> Fraction:
         """The probability as a rational; only for laws without exponentials."""
         exact = self.number(value).exact
         if exact is None:
             raise LawError("this law has irrational probabilities; use prob(value), or build it with base=")
         return exact
 
-    def prob_float(self, value: Any) -> float:
+    def prob_float(self, value: object) -> float:
         """The probability as a double (for plots, never for decisions)."""
         return float(self.prob(value))
 
@@ -393,7 +393,7 @@ class FiniteLaw(Law):
             else:
                 yield cell
 
-    def number(self, value: Any) -> Number:
+    def number(self, value: object) -> Number:
         if isinstance(value, (int, np.integer)):
             i = bisect_right(self._starts, value) - 1
             return self.blocks[i][1] if i >= 0 and value < self.blocks[i][0].stop else _ZERO
@@ -656,7 +656,7 @@ class BlockLaw(Law):
     def block_number(self, i: int) -> Number:
         return self.weight_number(int(self.score[i]) - self.best) * (self.count(i) * self.weight(i))
 
-    def find(self, value: Any) -> int | None:
+    def find(self, value: object) -> int | None:
         """The block that holds a value."""
         if self.lows is None:
             if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], (int, np.integer))):
@@ -682,7 +682,7 @@ class BlockLaw(Law):
         """The index of every labelled block."""
         return {self.label(i): i for i in range(len(self))}
 
-    def number(self, value: Any) -> Number:
+    def number(self, value: object) -> Number:
         i = self.find(value)
         return Quotient(()) if i is None else self.weight_number(int(self.score[i]) - self.best) * self.weight(i)
 

@@ -241,7 +241,7 @@ def read_seal(data: bytes) -> Seal:
     return found
 
 
-def as_line(head: str, entry: Any) -> tuple[str, bytes]:
+def as_line(head: str, entry: object) -> tuple[str, bytes]:
     """The new head and the bytes of a line."""
     text = json.dumps(entry, separators=(",", ":")).encode()
     digest = chained(head, text)
@@ -321,7 +321,7 @@ class Reading:
         self.passed |= self._passes == (self.end, self.head)
         return True
 
-    def lines_for(self, entry: Any) -> list[bytes]:
+    def lines_for(self, entry: object) -> list[bytes]:
         """The line that adds this entry, behind a checkpoint if it is time for one."""
         if self.state.recent < CHECKPOINT_EVERY or self.end >= RECORD_LIMIT:
             return [as_line(self.head, entry)[1]]

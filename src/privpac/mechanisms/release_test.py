@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 from attrs import field, frozen
 
@@ -125,7 +124,7 @@ def valid_curve(curve: tuple[Fraction, ...], base: Rational, delta: Rational) ->
     return ends and all(late <= b <= a * late + d and 1 - late <= a * (1 - b) + d for b, late in steps)
 
 
-def _read_base(base: Any) -> Fraction:
+def _read_base(base: object) -> Fraction:
     return rational(base, "base", minimum=1)
 
 

@@ -55,7 +55,7 @@ def mean_excess(learner: Any, people: Population, data: UserData, value: Callabl
     return mean
 
 
-def error_by_rule(learner: Any, people: Population) -> Callable[[Any], float] | None:
+def error_by_rule(learner: object, people: Population) -> Callable[[Any], float] | None:
     """The excess error of each value of the learner's law; None where they are too many to go through."""
     never = float(people.error(np.zeros(len(people.costs[0])))) - people.best_error
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from attrs import frozen
@@ -244,7 +244,7 @@ class SQPerceptron(QueryLearner):
         integer("stop_index", self.stop_index, 1)
 
     @classmethod
-    def certified(cls, d: int, alpha: Any, margin: Any) -> Self:
+    def certified(cls, d: int, alpha: object, margin: object) -> Self:
         """Parameters that promise error at most ``alpha`` for separators with the given margin."""
         error, rho = rational("alpha", alpha), rational("margin", margin)
         if not (0 < error < 1 and 0 < rho <= 1):

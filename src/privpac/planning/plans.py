@@ -467,7 +467,7 @@ class Plan(Shown):
     def caption(self) -> str:
         return "- : no number of users" if self.quantity == "users" else "- : nothing is certified"
 
-    def written(self, value: Any) -> str:
+    def written(self, value: object) -> str:
         """A number as it is printed."""
         return written(value, self.quantity)
 

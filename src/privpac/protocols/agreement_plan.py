@@ -735,7 +735,7 @@ def agreement_target(
     )
 
 
-def _task_of(what: Any) -> Task:
+def _task_of(what: object) -> Task:
     if isinstance(what, Task):
         return what
     if not isinstance(what, ConceptClass):

@@ -37,7 +37,9 @@ _MEANT = {
 }
 
 
-def plan_html(concept: Any = None, *, planned: Plan | None = None, predict: bool | None = None, **question: Any) -> str:
+def plan_html(
+    concept: object = None, *, planned: Plan | None = None, predict: bool | None = None, **question: Any
+) -> str:
     """The page for one question to :func:`privpac.plan`, as one HTML text; ``planned`` is its answer, if it is there
     already.
 
@@ -47,7 +49,7 @@ def plan_html(concept: Any = None, *, planned: Plan | None = None, predict: bool
     return _page(Curves(answer), answer.quick if predict is None else predict)
 
 
-def write_plan_report(path: str | os.PathLike[str], concept: Any = None, **question: Any) -> Path:
+def write_plan_report(path: str | os.PathLike[str], concept: object = None, **question: Any) -> Path:
     """Write the page of :func:`plan_html` to ``path``, whole or not at all."""
     return write_page(plan_html(concept, **question), path)
 

@@ -23,7 +23,7 @@ _HEAD = 8
 _PACKAGE = "privpac."
 
 
-def pack(value: Any) -> bytes:
+def pack(value: object) -> bytes:
     """A value as bytes; ``TypeError`` for types that cannot travel.
 
     >>> unpack(pack({"a": (1 << 70, b"x", None)}))

@@ -63,7 +63,7 @@ _MAX_QUANTILES = 64
 _MAX_DENOMINATOR = 1000
 
 
-def _read_q(q: Any) -> tuple[Fraction, ...]:
+def _read_q(q: object) -> tuple[Fraction, ...]:
     """Different quantiles, ascending."""
     given = q if isinstance(q, (list, tuple)) else (q,)
     found = tuple(sorted(rational(one, "q", above=0, below=1) for one in given))

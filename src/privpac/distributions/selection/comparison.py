@@ -241,7 +241,7 @@ def worst_pairs(sums: Ints) -> Ints:
     return np.asarray(np.where(np.eye(len(sums), dtype=bool), least, sums).max(axis=1))
 
 
-def scheffe_range(q: Any, unit: int, top: int, cap: int | None, neighbours: Neighbours | str) -> int:
+def scheffe_range(q: object, unit: int, top: int, cap: int | None, neighbours: Neighbours | str) -> int:
     """The range sensitivity of the worst pair sum.
 
     A user's contribution to a pair lies in ``[lo, hi] = [-min(T, M (L - q)), min(T, M q)]`` (``[-T, T]`` without a cap
@@ -419,7 +419,7 @@ class RankComparison(CandidateComparison):
         return out + linear_sums(free, above, below, self.q, self.unit)
 
 
-def scheffe_probability(P: Any, Q: Any) -> tuple[float, float]:
+def scheffe_probability(P: object, Q: object) -> tuple[float, float]:
     """``P(W)`` and ``Q(W)`` for ``W = {z : P(z) > Q(z)}``, two laws of one column.
 
     >>> from scipy import stats

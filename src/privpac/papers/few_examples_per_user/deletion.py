@@ -172,7 +172,7 @@ def _signature(law: Law) -> Hashable | None:
     return None if any(b[2] is None for b in blocks) or any(a[1] is None for a in atoms) else (blocks, atoms)
 
 
-def _choose(select: str | Select, sets: tuple[Kept, ...], users: Any) -> Sequence[Kept]:
+def _choose(select: str | Select, sets: tuple[Kept, ...], users: object) -> Sequence[Kept]:
     """The sets among which S is drawn uniformly: all of them, or the one a rule picks."""
     if select == "uniform":
         return sets
@@ -185,7 +185,9 @@ def _choose(select: str | Select, sets: tuple[Kept, ...], users: Any) -> Sequenc
         return [sets[0]]
 
 
-def deletion_law(retained: RetainedLaws, test: ReleaseTest, select: str | Select = "uniform", users: Any = None) -> Law:
+def deletion_law(
+    retained: RetainedLaws, test: ReleaseTest, select: str | Select = "uniform", users: object = None
+) -> Law:
     """The law of the release with Theorem H's constants."""
     for distance in range(test.ladder + 1):
         sets = retained.stable_sets(distance)
@@ -452,7 +454,7 @@ class DeletionStability(Deletions, Learner):
             return no_release(self.guarantee, shown, (), "deletion stability")
         return Released(self._decoded(bound, value), self.guarantee, shown, learner="deletion stability")
 
-    def _decoded(self, users: _Users, value: Any) -> Any:
+    def _decoded(self, users: _Users, value: object) -> Any:
         """The rule a selection learner names, any other value as it is."""
         concept = getattr(self.algorithm, "concept", None)
         if concept is None or not isinstance(users.data, UserData):
@@ -460,7 +462,7 @@ class DeletionStability(Deletions, Learner):
         return concept.bind(users.data)[0].decode(value, users.data.label_name or "1")
 
 
-def _weights(made: Any) -> Any:
+def _weights(made: object) -> Any:
     if not isinstance(made, Mapping):
         raise TypeError(
             f"the algorithm must return a Law or a mapping from values to weights, got {type(made).__name__}"

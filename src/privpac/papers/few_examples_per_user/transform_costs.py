@@ -215,11 +215,11 @@ def user_complexity(
 # Reading
 
 
-def _loss(value: Any, name: str) -> float:
+def _loss(value: object, name: str) -> float:
     return float(rational(value, name, minimum=0, maximum=10**6))
 
 
-def _small(value: Any, name: str) -> float:
+def _small(value: object, name: str) -> float:
     return float(rational(value, name, minimum=0, maximum=1))
 
 

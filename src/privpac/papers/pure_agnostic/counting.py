@@ -68,7 +68,7 @@ class RobustTolerance:
         return _robust(m, self.value, self.radius, self.alpha)
 
 
-def _read_noise(noise: Any) -> tuple[Fraction, Fraction] | None:
+def _read_noise(noise: object) -> tuple[Fraction, Fraction] | None:
     if noise is None:
         return None
     if not isinstance(noise, (tuple, list)) or len(noise) != 2:
@@ -198,7 +198,7 @@ class NoiseKnowledge(Composed, SizedSelection):
             return RobustTolerance(*self.known.noise, self.compared_alpha)
         return 0 if estimate is None else RobustTolerance(estimate, self.estimate_radius, self.compared_alpha)
 
-    def _read_given(self, given: Any) -> Fraction | None:
+    def _read_given(self, given: object) -> Fraction | None:
         if not self.estimates:
             if given is not None:
                 raise ParameterError("nothing is estimated with these parameters; leave given out")
@@ -211,7 +211,7 @@ class NoiseKnowledge(Composed, SizedSelection):
         """The law of the rule's id for bound users, given the estimate."""
         raise NotImplementedError
 
-    def law(self, data: Users, given: Any = None) -> Law:
+    def law(self, data: Users, given: object = None) -> Law:
         """The law of everything released: pairs (estimate, id), or ids where nothing is estimated or the estimate is
         ``given``."""
         bound, estimate = self.bind(data), self._read_given(given)

@@ -29,7 +29,7 @@ MAX_SIZES = 1 << 12
 """Admissible numbers of records up to which sensitivities are computed instead of bounded."""
 
 
-def read_sizes(sizes: Any) -> tuple[int, ...] | None:
+def read_sizes(sizes: object) -> tuple[int, ...] | None:
     """Admissible numbers of records, ascending; None stays as it is."""
     if sizes is None:
         return None
@@ -78,7 +78,7 @@ class _Cutting:
     def chunk(self, users: UserData) -> Any:
         return fold_pieces(_pieces(users, self.sizes), self.kernel)
 
-    def merge(self, a: Any, b: Any) -> Any:
+    def merge(self, a: object, b: object) -> Any:
         return self.kernel.merge(a, b)
 
 

@@ -168,7 +168,7 @@ def improper_objective(
             size, square, convergence = by_size(t, w, beta / 8, log_growth)
             return (size, square, convergence + apart, again, float(t), float(w))
 
-        def value(t: NDArray[np.int64], w: NDArray[np.int64], a: Any, b: Any) -> Any:
+        def value(t: NDArray[np.int64], w: NDArray[np.int64], a: object, b: object) -> Any:
             rows = np.array([row(int(x), int(y)) for x, y in zip(t, w)])
             size, square, fixed, again, part, rest = rows.T[:, :, None]
             with np.errstate(over="ignore"):
@@ -185,7 +185,7 @@ def improper_objective(
 # What the reduction promises about its error for a public number of units; functions of public numbers only.
 
 
-def _own_error(inner: Any, concept: Any, given: InnerError | None, probe: Relabelling) -> InnerError | None:
+def _own_error(inner: object, concept: object, given: InnerError | None, probe: Relabelling) -> InnerError | None:
     """The inner learner's error on clean labels: declared, known for a selection from the class, else ``None``."""
     if given is not None:
         return given

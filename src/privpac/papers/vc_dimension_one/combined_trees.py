@@ -321,7 +321,7 @@ def glue(*trees: VC1Tree, feature: str | None = None) -> Glued:
     return Glued(tuple(trees), feature, Texts())
 
 
-def graft(first: VC1Tree, at: Any, second: VC1Tree, feature: str | None = None) -> Grafted:
+def graft(first: VC1Tree, at: object, second: VC1Tree, feature: str | None = None) -> Grafted:
     """``second`` planted on the node ``at`` of ``first``."""
     _one_column((first, second))
     return Grafted((first, second), feature, Texts(), first.unpack(first.pack(at)))

@@ -115,7 +115,7 @@ def codes_in(column: str, first: int, last: int) -> CodesIn:
     return CodesIn(column, ((first, last),))
 
 
-def replaced(expression: Any, answers: Mapping[str, Condition]) -> Any:
+def replaced(expression: object, answers: Mapping[str, Condition]) -> Any:
     """The expression with questions about yes/no columns replaced by conditions on other columns."""
     match expression:
         case CodesIn(column, ranges):

@@ -55,8 +55,8 @@ class ShuffleHistogram(ColumnMasses):
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[0], [1], [1]] * 300, features={"x": Integers(0, 1)}, labelled=False)
     >>> found = ShuffleHistogram(1, delta="1e-6", neighbours="replace").learn(people)
-    >>> [round(p, 1) for p in map(float, found.value.probabilities)], found.guarantee.summary
-    ([0.3, 0.7], '(1, 1e-06)-DP per user, replace, shuffle model')
+    >>> bool(found.value.probabilities[1] > 0.5), found.guarantee.summary
+    (True, '(1, 1e-06)-DP per user, replace, shuffle model')
     """
 
     delta: Fraction = field(kw_only=True, converter=probability)

@@ -601,7 +601,7 @@ class Released(Shown):
         return str(self._exported().to_sql(dialect))
 
     def to_code(self, language: str) -> str:
-        """The rule as a function ``predict(row)``; ``language`` is python or javascript."""
+        """The rule as a function of one row; ``language`` is python, javascript or r."""
         return str(self._exported().to_code(language))
 
     def to_table(self) -> str:

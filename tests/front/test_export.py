@@ -1,4 +1,4 @@
-"""Rules in SQL, Python and JavaScript say what ``predict`` says: on DuckDB, SQLite, Python and Node, row by row."""
+"""Rules in SQL, Python, JavaScript and R say what ``predict`` says: by DuckDB, SQLite, Python, Node and R."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -29,7 +30,10 @@ from privpac.guarantee import Guarantee
 from privpac.result import NoRelease, Released
 from privpac.rules.base import Rule
 from privpac.rules.cuts import Threshold
+from privpac.rules.export.code import function
+from privpac.rules.export.expression import CodeTimes, SumExceeds
 from privpac.rules.export.sql import sqlite_real
+from privpac.rules.export.writer import RuleSource
 from privpac.rules.hierarchies.base import TreeRule
 from privpac.rules.points import Point
 from privpac.rules.scorecards import CalibrationBin, Scorecard, ScorecardPerLabel
@@ -157,6 +161,65 @@ def on_node(rules: Sequence[Rule], rows: Mapping[str, list[Any]]) -> list[list[A
     return found
 
 
+def in_r(value: Any) -> str:
+    """A value of R, spelled in another way than rules spell theirs."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case float():
+            return f"readBin(as.raw(c({', '.join(map(str, np.float64(value).tobytes()))})), 'double')"
+        case int():
+            return str(value)
+        case str():
+            return f"intToUtf8(c({', '.join(map(str, map(ord, value)))}))"
+        case date():
+            return f"as.Date({(value - date(1970, 1, 1)).days}, origin = '1970-01-01')"
+        case _:
+            return "NULL"
+
+
+def run_r(rules: Sequence[Rule], rows: str) -> list[list[Any]]:
+    """What the functions of R say of a list of rows, None where they refuse one."""
+    script = f"""
+        options(warn = 2)
+        rows <- {rows}
+        for (file in commandArgs(TRUE)) {{
+          space <- new.env()
+          sys.source(file, space)
+          stopifnot(identical(ls(space), "predict_row"))
+          for (row in rows) {{
+            said <- tryCatch(space$predict_row(row), error = conditionMessage)
+            if (is.character(said)) said <- paste(utf8ToInt(said), collapse = " ")
+            else said <- paste("number", said)
+            writeLines(said)
+          }}
+          writeLines("end")
+        }}
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, f"{place}.R") for place in range(len(rules))]
+        for file, rule in zip(files, rules):
+            file.write_text(rule.to_code("r"), "ascii")
+        main = Path(folder, "main.R")
+        main.write_text(script, "ascii")
+        words = ["Rscript", "--vanilla", str(main), *map(str, files)]
+        run = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    def read(line: str) -> Any:
+        if line.startswith("number "):
+            return int(line.removeprefix("number "))
+        text = "".join(chr(int(code)) for code in line.split())
+        return None if text.endswith(": the value is missing or cannot be read") else text
+
+    return [[read(line) for line in part.splitlines()] for part in run.stdout.split("end\n")[:-1]]
+
+
+def on_r(rules: Sequence[Rule], rows: Mapping[str, list[Any]]) -> list[list[Any]]:
+    listed = (f"list({', '.join(map(in_r, values))})" for values in zip(*rows.values()))
+    names = f"c({', '.join(map(in_r, rows))})"
+    return run_r(rules, f"lapply(list({', '.join(listed)}), setNames, {names})")
+
+
 def scorecard(columns: tuple[BinnedColumn, ...], rng: np.random.Generator, label: str = "ill") -> Scorecard:
     points = tuple(tuple(int(p) for p in rng.integers(0, 5, column.width)) for column in columns)
     card = Scorecard(columns, points, 0, 9, label)
@@ -216,6 +279,9 @@ KINDS: dict[str, Callable[[np.random.Generator], Rule]] = {
 NODE = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 
+R = pytest.mark.skipif(shutil.which("Rscript") is None, reason="Rscript is not installed")
+
+
 def rules_of(kind: str, seed: int, count: int) -> list[Rule]:
     rng = np.random.default_rng(seed)
     return [KINDS[kind](rng) for _ in range(count)]
@@ -237,7 +303,14 @@ def test_node_says_what_predict_says(kind: str) -> None:
     assert on_node(rules, rows) == [expected(rule, rows) for rule in rules]
 
 
-# Python reads what a row may hold
+@R
+@pytest.mark.parametrize("kind", KINDS)
+def test_r_says_what_predict_says(kind: str) -> None:
+    rules, rows = rules_of(kind, 4, 4), table(5)
+    assert on_r(rules, rows) == [expected(rule, rows) for rule in rules]
+
+
+# Python and R read what a row may hold
 
 
 @pytest.mark.parametrize("name", [AGE, DOSE, DAY, SEX, "flag", "real"])
@@ -306,6 +379,73 @@ def test_python_reads_every_type_of_value(name: str) -> None:
                 assert caught.value.__context__ is None or "nobody" not in str(caught.value)
 
 
+@R
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (AGE, [True, False, 3, 2.5, -0.0, math.inf, -math.inf, 1e300]),
+        (DOSE, [0, 1, True, 0.3, 0.1 + 0.2, -math.inf]),
+        ("real", [1, True, 2.0**53 + 2, 0.1, 0.1 + 0.2, 5e-324, math.inf]),
+        (DAY, [date(2020, 1, 5), date(1, 1, 1), date(9999, 12, 31), "2020-01-05", " 2020-02-01T10:00 "]),
+        (DAY, ["2020-02-29 23:59:59.5", "2020-01-05T23:30:00-05:00", "2020-02-30", "2020-13-01", "", "0000-01-05"]),
+        (DAY, ["2020-01-05T24:00", "2020-01-05T99", "2020-01-05 x", 7, "0001-01-01", "x"]),
+        (SEX, [*NAMES, "nobody", 7, 7.0, False, ""]),
+        ("flag", [True, False, "true", "True", "false", 0]),
+        ("mixed", ["7", 7, 7.0, 7.5, "7.5", 0.1 + 0.2, 0.3, True, "TRUE", "NA", "", " 7", 2**31 - 1, math.inf]),
+    ],
+)
+def test_r_reads_what_predict_reads(name: str, values: list[Any]) -> None:
+    mixed = pp.Categories(["7", "7.5", "true", "0.30000000000000004", "", "NA", "2147483647", "Inf"])
+    domain = DOMAINS.get(name, mixed)
+    for own in (False, True):
+        column = pp.Missing(domain, "own") if own else domain
+        cuts = [domain.code(0.1 + 0.2) or 0] if name == "real" else range(1, min(domain.size, 40), 3)
+        rules: list[Rule] = [Point(name, column, cut) for cut in cuts]
+        rules += [Threshold(name, column, cut) for cut in cuts if column.ordered]
+        asked = [*values, None, math.nan]
+        good = [bool(column.encode([value], on_invalid="clamp")[1][0]) for value in asked]
+        said = [
+            [rule.predict({name: [value]})[0] if fine else None for value, fine in zip(asked, good)] for rule in rules
+        ]
+        assert on_r(rules, {name: asked}) == said
+
+
+@R
+def test_values_and_rows_of_r() -> None:
+    """Factors, dates of half a day, whole numbers, frames and vectors are read; other objects are refused by name."""
+    sex, day, age = Point("x", DOMAINS[SEX], 0), Threshold("x", DOMAINS[DAY], 9), Threshold("x", DOMAINS[AGE], 30)
+    cut = DOMAINS[DAY].present.text(9)
+    rows = (
+        "list(list(x = factor('f')), data.frame(x = 'f'), c(x = 'f'), list(x = NA), list(x = c('f', 'f')),"
+        f" list(x = as.Date('{cut}') + 0.5), list(x = as.Date('{cut}') - 0.5), list(x = as.Date(Inf, '1970-01-01')),"
+        f" list(x = as.POSIXct('{cut}')), list(x = as.POSIXlt('{cut}')), list(x = NA_real_),"
+        " c(x = 40), list(x = 40L), data.frame(x = 40), list(x = structure(40, class = 'integer64')), list(x = '40'),"
+        " list(x = list(40)), list(x = NULL), list(y = 1, x = 40), list(y = 1), list(1))"
+    )
+    none, lost = None, "there is no column x"
+    said = run_r([sex, day, age], rows)
+    assert said[0] == [1, 1, 1, *[none] * 16, lost, lost]
+    assert said[1] == [*[none] * 5, 1, 0, *[none] * 12, lost, lost]
+    assert said[2] == [*[none] * 11, 1, 1, 1, *[none] * 4, 1, lost, lost]
+
+
+@R
+def test_wide_rules_of_r() -> None:
+    """R reads at most 50 brackets inside each other."""
+    names = [f"x{place}" for place in range(200)]
+    rng = np.random.default_rng(6)
+    rows = {name: [float(bit) for bit in rng.integers(0, 2, 30)] for name in names}
+    twenty = pp.Parities({name: pp.Integers(0, 1) for name in names[:20]})
+    columns = tuple(BinnedColumn(name, pp.Integers(0, 1), (1,)) for name in names)
+    card = Scorecard(columns, tuple((0, int(p)) for p in rng.integers(0, 5, 200)), 200, 999, "ill")
+    rules: list[Rule] = [twenty.decode(2**20 - 1), card]
+    grids = {"x0": pp.Integers(0, 255), "x1": pp.Integers(0, 1)}
+    listed = pp.FiniteClass(rng.integers(0, 2, (2, 512)).astype(np.uint8), grids)
+    rows["x0"] = [float(value) for value in rng.integers(0, 256, 30)]
+    rules.append(listed.decode(1))
+    assert on_r(rules, rows) == [rule.predict({name: rows[name] for name in rule.reads}).tolist() for rule in rules]
+
+
 def test_whole_numbers_beyond_doubles_stay_exact() -> None:
     domain, cut = pp.Integers(0, 2**64 - 1), 2**63 + 2**53 + 1
     rule = Threshold("id", domain, cut)
@@ -366,6 +506,38 @@ def test_any_name_is_text(column: str, names: list[str]) -> None:
     assert "<!--" not in script
 
 
+@R
+def test_any_name_is_text_in_r() -> None:
+    rng = np.random.default_rng(9)
+    letters = [
+        *map(chr, range(1, 256)),
+        *'"""\\\\\\\'\'`\n\r%#{}u',
+        "\u2028",
+        "\ufeff",
+        "\uffff",
+        "\U0001f600",
+        "\U0010ffff",
+    ]
+    found = ["".join(rng.choice(letters, 6)) for _ in range(80)] + ["\\", '\\"', "\\u0041", "NA", "x1"]
+    names = [*dict.fromkeys(found)]
+    domain = pp.Categories([*names, ""])
+    rules: list[Rule] = [Point(column, domain, code) for code, column in enumerate(names)]
+    rows = {column: list(domain.values) for column in names}
+    assert on_r(rules, rows) == [[int(place == code) for place in range(domain.size)] for code in range(len(names))]
+    assert all(rule.to_code("r").isascii() for rule in rules)
+
+
+@R
+def test_r_reads_every_double_exactly() -> None:
+    drawn = np.random.default_rng(10).integers(0, 2**64, 60, dtype=np.uint64).view(np.float64)
+    cuts = [float(x) for x in drawn if math.isfinite(x)]
+    cuts += [5e-324, -5e-324, 2.2250738585072014e-308, 0.1, 0.1 + 0.2, 1.7976931348623157e308, 2.0**53 + 2]
+    asked = [x for cut in cuts for x in (cut, math.nextafter(cut, math.inf), math.nextafter(cut, -math.inf))]
+    domain = pp.Floats()
+    rules: list[Rule] = [Threshold("x", domain, domain.code(cut) or 0) for cut in cuts]
+    assert on_r(rules, {"x": asked}) == [rule.predict({"x": asked}).tolist() for rule in rules]
+
+
 def test_quotes_of_other_dialects() -> None:
     rule = Point("a`\\\"'", pp.Categories(["x'\\`\n", "y"]), 0)
     assert "`a\\`\\\\\"'`" in rule.to_sql("bigquery")
@@ -386,8 +558,15 @@ def test_what_cannot_be_written_says_what_to_do() -> None:
         Threshold("x", pp.Integers(0, 9), 3).to_sql("oracle")
     with pytest.raises(ParameterError, match="language must be one of"):
         Threshold("x", pp.Integers(0, 9), 3).to_code("cobol")
-    with pytest.raises(ParameterError, match="run its SQL from R"):
-        Threshold("x", pp.Integers(0, 9), 3).to_code("r")
+    with pytest.raises(ParameterError, match="beyond 2\\^53, where numbers of this language"):
+        Threshold("x", pp.Integers(0, 2**60), 2**53 + 1).to_code("r")
+    far = RuleSource(SumExceeds([CodeTimes("a", 10)], 3), {"a": pp.Integers(0, 10**15)}, ["a"], [], "far")
+    for language in ("javascript", "r"):
+        with pytest.raises(ParameterError, match="beyond 2\\^53, where numbers of this language"):
+            function(far, language)
+    for name in ("a\0", "a\ud800"):
+        with pytest.raises(ParameterError, match="R has no texts that hold a null character"):
+            Point("x", pp.Categories([name, "b"]), 0).to_code("r")
     with pytest.raises(ParameterError, match="no points to list"):
         Threshold("x", pp.Integers(0, 9), 3).to_csv()
     with pytest.raises(NoReleaseError, match="nothing was released"):
@@ -430,6 +609,7 @@ def test_the_command_writes_what_the_library_writes(
     Released(rule, Guarantee(1, unit="user", neighbours="add-remove")).save("rule.json")
     assert command("export", "rule.json", "--to", "sql", "--dialect", "sqlite").out.strip() == rule.to_sql("sqlite")
     assert command("export", "rule.json", "--to", "python").out.strip() == rule.to_code("python").strip()
+    assert command("export", "rule.json", "--to", "r").out.strip() == rule.to_code("r").strip()
     assert command("export", "rule.json", "--to", "javascript", "--out", "rule.js").code == 0
     assert Path("rule.js").read_text() == rule.to_code("javascript")
     for asked, said in (
@@ -493,6 +673,8 @@ def test_a_grid_finer_than_floats_can_tell() -> None:
     assert on_python(rule, rows) == on_sqlite(rule, rows) == said
     if shutil.which("node"):
         assert on_node([rule], rows) == [said]
+    if shutil.which("Rscript"):
+        assert on_r([rule], rows) == [said]
 
 
 @settings(max_examples=300, deadline=None)

@@ -31,13 +31,13 @@ def export(
 
     The result says what privpac predict says. Scorecards also have csv and table.
     """
-    if to not in _TARGETS and to != "r":
+    if to not in _TARGETS:
         raise ParameterError(f"--to must be one of {', '.join(_TARGETS)}, got {to[:40]!r}")
     if dialect is not None and to != "sql":
         raise ParameterError(f"--dialect goes with --to sql, got --to {to}")
     check_targets({"--out": out}, {"the model": model})
     rule = saved_rule(model, "nothing can be exported")
-    if to in (*LANGUAGES, "r"):
+    if to in LANGUAGES:
         text = rule.to_code(to)
     else:
         text = {"csv": rule.to_csv, "table": rule.to_table}[to]() if to != "sql" else rule.to_sql(dialect or "ansi")

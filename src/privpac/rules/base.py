@@ -603,13 +603,13 @@ class Rule(Shown, Saved, ABC):
         return sql_case(self._source(), dialect)
 
     def to_code(self, language: str) -> str:
-        """The rule as a function ``predict(row)`` that needs nothing but its language.
+        """The rule as a function ``predict(row)`` that needs nothing but its language; in R ``predict_row(row)``.
 
         It gives what :meth:`predict` gives for the row, and raises where predict refuses a value.
 
         Parameters
         ----------
-        language : {"python", "javascript"}
+        language : {"python", "javascript", "r"}
             Which language.
 
         Returns

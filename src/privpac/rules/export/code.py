@@ -1,4 +1,4 @@
-"""A rule as a function of Python or JavaScript that needs nothing but its language.
+"""A rule as a function of Python, JavaScript or R that needs nothing but its language.
 
 The function takes one row by column names and reads each value as prediction reads it.  A value that prediction refuses
 is an error that names its column.
@@ -158,6 +158,61 @@ _JAVASCRIPT = {
 """,
 }
 
+_R = {
+    "read": """\
+  read <- function(column, how, own) {
+    at <- match(column, names(row))
+    if (is.na(at)) stop("there is no column ", column, call. = FALSE)
+    value <- row[[at]]
+    if (is.factor(value)) value <- as.character(value)
+    one <- is.atomic(value) && length(value) == 1
+    gone <- is.null(value) || (one && is.na(value))
+    found <- if (one && !gone) how(value)
+    if (is.null(found) && !(gone && own)) {
+      stop("column ", column, ": the value is missing or cannot be read", call. = FALSE)
+    }
+    found
+  }
+""",
+    "number": """\
+  number <- function(value) {
+    if (!is.object(value) && (is.numeric(value) || is.logical(value))) as.numeric(value)
+  }
+""",
+    "date": """\
+  day <- function(value) {
+    if (inherits(value, "Date")) return(if (is.finite(value)) value)
+    time <- "[T ]([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
+    iso <- paste0("^[[:space:]]*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}(", time, ")?[[:space:]]*$")
+    if (!is.character(value) || !grepl(iso, value, perl = TRUE, useBytes = TRUE)) return(NULL)
+    found <- as.Date(substr(trimws(value), 1, 10), "%Y-%m-%d")
+    if (!is.na(found)) found
+  }
+""",
+    "name": """\
+  listed <- function(names) {
+    function(value) {
+      text <- if (is.object(value)) NULL
+      else if (is.character(value)) value
+      else if (is.logical(value)) tolower(value)
+      else if (!is.numeric(value) || is.infinite(value)) NULL
+      else if (value == round(value)) sprintf("%.0f", value + 0)
+      else Find(function(text) as.numeric(text) == value, sprintf("%.*g", 15:17, value))
+      if (any(text %in% names)) text
+    }
+  }
+""",
+    "code": """\
+  code <- function(value, start, stride, unit, size) {
+    if (value < start / unit) return(0)
+    if (value >= (start + stride * (size - 1)) / unit) return(size - 1)
+    near <- round(value * unit)
+    if (value < near / unit) near <- near - 1
+    floor((near - start) / stride)
+  }
+""",
+}
+
 
 class CodeWriter(Writer):
     """What languages of functions share: every column that is read has a variable."""
@@ -181,6 +236,15 @@ class CodeWriter(Writer):
     @abstractmethod
     def day(self, text: str) -> str:
         """A date."""
+
+    @abstractmethod
+    def written(self) -> str:
+        """The source."""
+
+    def whole(self, name: str) -> bool:
+        """Whether a column holds whole numbers, which doubles do not reach beyond 2^53."""
+        line = self.source.columns[name].present.line
+        return self.reading[name] == "number" and line is not None and line[0].denominator == 1 and line[1] == 1
 
     def at_least(self, name: str, code: int) -> str:
         return f"{self.variables[name]} >= {self._limit(name, code)}"
@@ -235,9 +299,6 @@ class PythonWriter(CodeWriter):
     def negated(self, text: str) -> str:
         return f"not ({text})"
 
-    def differs(self, left: str, right: str) -> str:
-        return f"({left}) != ({right})"
-
     def chosen(self, cases: Sequence[tuple[str, str]], otherwise: str) -> str:
         return "(" + " else ".join([*(f"{outcome} if {condition}" for condition, outcome in cases), otherwise]) + ")"
 
@@ -289,6 +350,7 @@ class JavaScriptWriter(CodeWriter):
     """A function of JavaScript (ES2020), for browsers and Node."""
 
     words = ("&&", "||")
+    unequal = "!=="
     text = staticmethod(_script)
     comment = "//"
     most = EXACT
@@ -297,14 +359,9 @@ class JavaScriptWriter(CodeWriter):
         return [line.replace("<", "\\u003c").replace(">", "\\u003e") for line in super().said()]
 
     def literal(self, name: str, value: ValueOfCode) -> str:
-        if value.whole and self._whole(name):
+        if value.whole and self.whole(name):
             return value.text if abs(value.exact) <= EXACT else f"{value.text}n"
         return repr(value.double)
-
-    def _whole(self, name: str) -> bool:
-        """Whether a column holds whole numbers, which may be BigInts."""
-        line = self.source.columns[name].present.line
-        return self.reading[name] == "number" and line is not None and line[0].denominator == 1 and line[1] == 1
 
     day = text
 
@@ -317,9 +374,6 @@ class JavaScriptWriter(CodeWriter):
 
     def negated(self, text: str) -> str:
         return f"!({text})"
-
-    def differs(self, left: str, right: str) -> str:
-        return f"({left}) !== ({right})"
 
     def chosen(self, cases: Sequence[tuple[str, str]], otherwise: str) -> str:
         return "(" + " : ".join([*(f"{condition} ? {outcome}" for condition, outcome in cases), otherwise]) + ")"
@@ -337,7 +391,7 @@ class JavaScriptWriter(CodeWriter):
 
     def _reader(self, name: str) -> str:
         names = ", ".join(map(_script, self.names(name))) if self.reading[name] == "name" else ""
-        numbers = "whole" if self._whole(name) else "number"
+        numbers = "whole" if self.whole(name) else "number"
         how = {"name": f"listed([{names}])", "date": "day"}.get(self.reading[name], numbers)
         return f"read({_script(name)}, {how}, {'true' if self.own(name) else 'false'})"
 
@@ -348,7 +402,7 @@ class JavaScriptWriter(CodeWriter):
         wanted = {
             "read": True,
             "number": numbers,
-            "whole": any(map(self._whole, self.source.reads)),
+            "whole": any(map(self.whole, self.source.reads)),
             "date": "date" in used,
             "name": "name" in used,
             "code": "code(" in answer or "days(" in answer,
@@ -362,18 +416,91 @@ class JavaScriptWriter(CodeWriter):
 
 _MODULE = 'if (typeof module !== "undefined") module.exports = { predict };\n'
 
-LANGUAGES: Mapping[str, type[PythonWriter | JavaScriptWriter]] = {
-    "python": PythonWriter,
-    "javascript": JavaScriptWriter,
-}
+
+def _quoted(text: str) -> str:
+    """A text of R in ASCII."""
+    if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
+        raise ParameterError("R has no texts that hold a null character or half of a surrogate pair; use Python")
+    return '"' + "".join(map(_letter, text)) + '"'
+
+
+def _letter(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if " " <= char <= "~":
+        return char
+    return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"
+
+
+class RWriter(CodeWriter):
+    """A function of base R (4.0), for a named list or a data frame of one row."""
+
+    words = ("&&", "||")
+    text = staticmethod(_quoted)
+    most = EXACT
+
+    def literal(self, name: str, value: ValueOfCode) -> str:
+        if self.whole(name) and abs(value.exact) > EXACT:
+            raise ParameterError(
+                f"column {name!r} is compared with a number beyond 2^53, where numbers of this language are no longer "
+                "exact; use SQL or Python"
+            )
+        # R may read a decimal as a double beside the nearest one; it reads binary fractions exactly.
+        whole = value.double.is_integer() and abs(value.double) <= EXACT
+        return str(int(value.double)) if whole else value.double.hex()
+
+    def day(self, text: str) -> str:
+        return f"as.Date({_quoted(text)})"
+
+    def one_of(self, name: str, words: Sequence[str], among: bool) -> str:
+        found = f"{self.variables[name]} %in% c({', '.join(map(_quoted, words))})"
+        return found if among else f"!({found})"
+
+    def is_missing(self, name: str) -> str:
+        return f"is.null({self.variables[name]})"
+
+    def negated(self, text: str) -> str:
+        return f"!({text})"
+
+    def chosen(self, cases: Sequence[tuple[str, str]], otherwise: str) -> str:
+        return "(" + " else ".join([*(f"if ({condition}) {outcome}" for condition, outcome in cases), otherwise]) + ")"
+
+    def code_of(self, name: str) -> str:
+        domain, x = self.source.columns[name].present, self.variables[name]
+        if self.reading[name] == "date":
+            return f"min(max(floor(as.numeric({x} - {self.day(domain.text(0))})), 0), {domain.size - 1})"
+        start, stride, unit, size = value_steps(name, domain)
+        return f"code({x}, {start}, {stride}, {unit}, {size})"
+
+    def highest(self, totals: Sequence[str]) -> str:
+        answers = ", ".join(self.answer(place) for place in range(len(totals)))
+        return f"c({answers})[which.max(c({', '.join(totals)}))]"
+
+    def _reader(self, name: str) -> str:
+        listed = f"listed(c({', '.join(map(_quoted, self.names(name)))}))" if self.reading[name] == "name" else ""
+        how = {"name": listed, "date": "day"}.get(self.reading[name], "number")
+        return f"read({_quoted(name)}, {how}, {'TRUE' if self.own(name) else 'FALSE'})"
+
+    def written(self) -> str:
+        """The script."""
+        answer, used = self.answered(), {*self.reading.values()}
+        wanted = {
+            "read": True,
+            "number": bool(used & {"number", "float"}),
+            "date": "date" in used,
+            "name": "name" in used,
+            "code": "code(" in answer,
+        }
+        helpers = "".join(_R[name] for name, needed in wanted.items() if needed)
+        body = "".join(f"  {variable} <- {self._reader(name)}\n" for name, variable in self.variables.items())
+        return "\n".join(self.said()) + f"\npredict_row <- function(row) {{\n{helpers}{body}  {answer}\n}}\n"
+
+
+LANGUAGES: Mapping[str, type[CodeWriter]] = {"python": PythonWriter, "javascript": JavaScriptWriter, "r": RWriter}
 
 
 def function(source: RuleSource, language: str) -> str:
     """The rule as a function."""
-    if language in ("r", "R"):
-        raise ParameterError(
-            "a rule is not written in R; run its SQL from R, as with the package duckdb: to_sql('duckdb'), or --to sql"
-        )
     if language not in LANGUAGES:
         raise ParameterError(f"language must be one of {', '.join(LANGUAGES)}, got {str(language)[:40]!r}")
     return LANGUAGES[language](source).written()

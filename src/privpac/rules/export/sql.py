@@ -47,6 +47,8 @@ DIALECTS: Mapping[str, Dialect] = {
 class SqlWriter(Writer):
     """Expressions in a dialect."""
 
+    unequal = "<>"
+
     def __init__(self, source: RuleSource, dialect: str) -> None:
         if dialect not in DIALECTS:
             raise ParameterError(f"dialect must be one of {', '.join(DIALECTS)}, got {str(dialect)[:40]!r}")
@@ -150,9 +152,6 @@ class SqlWriter(Writer):
 
     def negated(self, text: str) -> str:
         return f"NOT ({text})"
-
-    def differs(self, left: str, right: str) -> str:
-        return f"({left}) <> ({right})"
 
     def chosen(self, cases: Sequence[tuple[str, str]], otherwise: str) -> str:
         whens = " ".join(f"WHEN {condition} THEN {outcome}" for condition, outcome in cases)

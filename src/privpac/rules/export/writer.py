@@ -17,7 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -145,6 +145,7 @@ class Writer(ABC):
     """Expressions in one language; a subclass says how its words are spelled."""
 
     words: ClassVar[tuple[str, str]] = ("AND", "OR")
+    unequal: ClassVar[str] = "!="
     most: ClassVar[int] = 1 << 63
     """Weighted sums of codes stay within it."""
 
@@ -173,10 +174,6 @@ class Writer(ABC):
 
     @abstractmethod
     def negated(self, text: str) -> str: ...
-
-    @abstractmethod
-    def differs(self, left: str, right: str) -> str:
-        """Exactly one of two conditions holds."""
 
     @abstractmethod
     def chosen(self, cases: Sequence[tuple[str, str]], otherwise: str) -> str:
@@ -215,9 +212,7 @@ class Writer(ABC):
                 flipped = sum(text is True for text in texts) % 2 == 1
                 if not odd:
                     return flipped
-                whole = odd[0]
-                for text in odd[1:]:
-                    whole = self.differs(whole, text)
+                whole = reduce(lambda left, right: f"({left}) {self.unequal} ({right})", odd)
                 return self._not(whole) if flipped else whole
             case SumExceeds(terms, limit):
                 self._check_sum(terms)

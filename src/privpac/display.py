@@ -7,6 +7,7 @@ needs neither templates nor a drawing library.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +26,20 @@ def front(room: str) -> Any:
     return import_module(f"privpac.report.{room}")
 
 
-class Shown:
+class Discreet:
+    """A value whose ``repr`` is all that ``rich`` shows of it, too: left alone it lists every field of an attrs class,
+    whatever the class's own ``repr`` leaves out, and fields may hold people's records."""
+
+    __slots__ = ()
+
+    def __rich__(self) -> object:
+        return import_module("rich.text").Text(repr(self))
+
+    def __rich_repr__(self) -> Iterator[object]:
+        return iter(())  # within a list or a traceback: the name of the class
+
+
+class Shown(Discreet):
     """What a notebook shows of a value: text and pictures that a template wrote, everything in them escaped."""
 
     __slots__ = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from privpac.data import Categories, Floats, Grid, Integers, UserData
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit
+from privpac.rules import Thresholds
+from privpac.rules.profile import Mean
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -364,3 +369,19 @@ def test_categories_as_feature_and_arrow_dictionary() -> None:
     frame = pa.table({"c": pa.array(["b", "a", "b"]).dictionary_encode(), "y": [1, 0, 1]})
     data = UserData.from_frame(frame, user=None, features={"c": Categories(["a", "b"])}, label="y")
     assert data.to_lists() == [[(1, 1)], [(0, 0)], [(1, 1)]]
+
+
+def test_rich_shows_no_more_than_repr_does() -> None:
+    """It lists the fields of attrs classes that have a ``repr`` of their own, alone and within containers."""
+    people = UserData.from_users([[(7731, 1)], [(7732, 0)]] * 3, features={"x": Integers(0, 9999)})
+    rules = Thresholds(Integers(0, 9999), "x")
+    profile = rules.profile(people, Mean(16))
+    for value in (people, profile, profile.law(Fraction(1, 16))):
+        for shown in (value, [value], {"a": (value,)}):
+            out = io.StringIO()
+            Console(file=out, width=500).print(shown)
+            assert "773" not in out.getvalue()
+            assert len(out.getvalue()) <= 40 + len(repr(value))
+        out = io.StringIO()
+        Console(file=out, width=500).print(value)
+        assert out.getvalue().split() == repr(value).split()

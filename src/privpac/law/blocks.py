@@ -19,6 +19,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from privpac.arrays import Bools, Ints
+from privpac.display import Discreet
 from privpac.errors import LawError, ParameterError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, precision, rational
 from privpac.law import divergence
@@ -87,7 +88,7 @@ Cell = range | Hashable
 """A block of consecutive integers (``range(lo, hi + 1)``) or a single atom."""
 
 
-class Law(ABC):
+class Law(Discreet, ABC):
     """A finite probability law; build one with the constructors below.
 
     Examples

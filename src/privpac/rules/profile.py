@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from privpac.arrays import Array, Ints
 from privpac.data.loops import jit
+from privpac.display import Discreet
 from privpac.errors import ParameterError
 from privpac.exact import Rational, positive_int, rational, root_up
 from privpac.law import Law
@@ -285,7 +286,7 @@ def _merge(a: Array, x: Array, b: Array, y: Array, starts: Array, scores: Array)
 
 
 @frozen(slots=False, eq=False)
-class Profile:
+class Profile(Discreet):
     """Integer scores (minimised) of every hypothesis of a class."""
 
     steps: tuple[Step, ...]

@@ -33,6 +33,7 @@ from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.arrays import Ints, Words
+from privpac.display import Discreet
 from privpac.errors import BudgetExhausted, LedgerUnavailable, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee
@@ -145,7 +146,7 @@ class QueryBatch:
 
 
 @frozen(slots=False, repr=False, eq=False)
-class PredictionSession:
+class PredictionSession(Discreet):
     """Answers label queries under one guarantee; private state, not a release.
 
     ``predict(X)`` takes what a released rule takes (a frame by column names, or an array in declared order; values
